@@ -1,0 +1,66 @@
+# Every command makes what it needs first: `make test` in a fresh clone works with Python 3.11 and make alone.
+
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+.PHONY: help demo test test-all lint format bench interop docs wasm lock clean distclean
+
+help:  ## list the commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+demo: $(VENV)/.ready-base  ## a tour of Frazil, in a temporary warehouse
+	@$(BIN)/python -m examples.demo
+
+test: lint  ## style, types, layers, then all tests but the slow ones
+	$(PYTEST) -n $(JOBS) -m "not slow"
+
+test-all: lint  ## the slow tests as well
+	$(PYTEST) -n $(JOBS)
+
+lint: $(VENV)/.ready-dev  ## style, types and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.ready-dev  ## put the code in order
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(VENV)/.ready-dev  ## measure against PyIceberg, as ratios in one run
+	$(BIN)/python -m benchmarks
+
+interop: $(VENV)/.ready-dev  ## only the tests with other implementations
+	$(PYTEST) -n $(JOBS) -m interop
+
+docs: $(VENV)/.ready-docs  ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html is ready"
+
+wasm: $(VENV)/.ready-base  ## compile the kernel in C again (needs Debian's clang and lld)
+	@command -v clang wasm-ld >/dev/null || { echo "make wasm needs Debian's packages clang and lld"; exit 1; }
+	$(BIN)/python -m frazil.io.avro.build_wasm
+
+lock: $(VENV)/.ready-lock  ## write tools/constraints.txt again, with the newest versions
+	$(BIN)/uv pip compile --quiet --universal --upgrade --no-annotate --no-header --python-version 3.11 \
+	    pyproject.toml --all-extras --group dev --group docs --output-file tools/constraints.txt
+
+clean:  ## remove what the commands made, but not the environment
+	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests tools examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean  ## remove the environment as well
+	rm -rf $(VENV)
+
+# One stamp for each set of dependency groups; bootstrap.py touches it when all is in place.
+$(VENV)/.ready-base: pyproject.toml tools/constraints.txt tools/bootstrap.py
+	@$(PYTHON) tools/bootstrap.py
+
+$(VENV)/.ready-%: pyproject.toml tools/constraints.txt tools/bootstrap.py
+	@$(PYTHON) tools/bootstrap.py $*

@@ -1,0 +1,180 @@
+"""Manifest lists: which manifests make up a snapshot, what each holds, and where its row ids start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.errors import MalformedMetadata
+from frazil.iceberg.manifest_schema import MANIFEST_LIST_FIELDS, manifest_list_avro_schema
+from frazil.iceberg.snapshot import Snapshot
+from frazil.io import avro
+from frazil.io.store import Store
+from frazil.model.partition import PartitionSpec
+
+DATA, DELETES = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSummary:
+    """What one partition field holds across a manifest."""
+
+    contains_null: bool
+    contains_nan: bool | None = None
+    lower_bound: bytes | None = None
+    upper_bound: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """One manifest as its list tells of it. A count of None is unknown, hence taken as not zero."""
+
+    manifest_path: str
+    manifest_length: int
+    partition_spec_id: int
+    content: int = DATA
+    sequence_number: int = 0
+    min_sequence_number: int = 0
+    added_snapshot_id: int | None = None
+    added_files_count: int | None = None
+    existing_files_count: int | None = None
+    deleted_files_count: int | None = None
+    added_rows_count: int | None = None
+    existing_rows_count: int | None = None
+    deleted_rows_count: int | None = None
+    partitions: tuple[FieldSummary, ...] | None = field(default=None, repr=False)
+    key_metadata: bytes | None = field(default=None, repr=False)
+    first_row_id: int | None = None
+
+    @property
+    def has_live_files(self) -> bool:
+        return self.added_files_count != 0 or self.existing_files_count != 0
+
+    @property
+    def has_added_files(self) -> bool:
+        return self.added_files_count != 0
+
+    @property
+    def has_deleted_files(self) -> bool:
+        return self.deleted_files_count != 0
+
+    @property
+    def live_rows(self) -> int:
+        return (self.added_rows_count or 0) + (self.existing_rows_count or 0)
+
+    @property
+    def live_files(self) -> int:
+        return (self.added_files_count or 0) + (self.existing_files_count or 0)
+
+
+_DEFAULTS = {"content": DATA, "sequence_number": 0, "min_sequence_number": 0}
+_NAMES = {spec.id: spec.name for spec in MANIFEST_LIST_FIELDS}
+
+
+def parse_manifest_list(data: bytes) -> list[ManifestFile]:
+    """The manifests of a list file, read by field id whatever names its writer used."""
+    container = avro.read_container(data)
+    table = avro.decode([container]).table
+    columns: dict[str, list[Any]] = {}
+    for arrow_field, column in zip(table.schema, table.columns, strict=True):
+        name = _NAMES.get(_field_id(arrow_field))
+        if name is not None:
+            columns[name] = column.to_pylist()
+    missing = {"manifest_path", "manifest_length", "partition_spec_id"} - set(columns)
+    if missing:
+        raise MalformedMetadata(f"manifest list lacks {', '.join(sorted(missing))}", hint="the file is damaged")
+    for name, default in _DEFAULTS.items():
+        if name in columns:
+            columns[name] = [default if value is None else value for value in columns[name]]
+    if "partitions" in columns:
+        columns["partitions"] = [_summaries(value) for value in columns["partitions"]]
+    return [ManifestFile(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
+
+
+def _summaries(rows: list[Mapping[str, Any]] | None) -> tuple[FieldSummary, ...] | None:
+    if rows is None:
+        return None
+    return tuple(
+        FieldSummary(row["contains_null"], row.get("contains_nan"), row.get("lower_bound"), row.get("upper_bound"))
+        for row in rows
+    )
+
+
+def _field_id(column: pa.Field) -> int:
+    return int((column.metadata or {}).get(b"PARQUET:field_id", -1))
+
+
+def read_manifest_list(store: Store, snapshot: Snapshot, specs: Mapping[int, PartitionSpec]) -> list[ManifestFile]:
+    """The manifests of a snapshot; a v1 snapshot may name them inline, without a list."""
+    if snapshot.manifest_list is not None:
+        return parse_manifest_list(store.read(snapshot.manifest_list))
+    return [_inline(store, path, snapshot, specs) for path in snapshot.manifests]
+
+
+def _inline(store: Store, path: str, snapshot: Snapshot, specs: Mapping[int, PartitionSpec]) -> ManifestFile:
+    header = avro.read_header(store.read(path))
+    spec_id = int(header.metadata.get("partition-spec-id", b"0"))
+    if spec_id not in specs:
+        raise MalformedMetadata(f"manifest {path} names unknown partition spec {spec_id}", hint="metadata is damaged")
+    return ManifestFile(path, store.size(path), spec_id, added_snapshot_id=snapshot.snapshot_id)
+
+
+def assign_first_row_ids(
+    manifests: Iterable[ManifestFile], first_row_id: int
+) -> tuple[list[ManifestFile], int]:
+    """Give every data manifest without row ids its range, in order; also the first id that is still free.
+
+    A manifest that has one keeps it: ids of rows never change. Delete manifests have none.
+    """
+    assigned = []
+    for manifest in manifests:
+        if manifest.content == DATA and manifest.first_row_id is None:
+            manifest = replace(manifest, first_row_id=first_row_id)
+            first_row_id += manifest.live_rows
+        assigned.append(manifest)
+    return assigned, first_row_id
+
+
+def serialize_manifest_list(
+    manifests: Sequence[ManifestFile], snapshot: Mapping[str, Any], format_version: int, codec: str = "deflate"
+) -> bytes:
+    """A list file. `snapshot` is what its header tells: snapshot-id, parent-snapshot-id, sequence-number."""
+    columns = {}
+    for spec in MANIFEST_LIST_FIELDS:
+        if format_version in spec.versions:
+            columns[spec.name] = [getattr(manifest, spec.name) for manifest in manifests]
+    columns["partitions"] = [
+        None
+        if summaries is None
+        else [
+            {
+                "contains_null": summary.contains_null,
+                "contains_nan": summary.contains_nan,
+                "lower_bound": summary.lower_bound,
+                "upper_bound": summary.upper_bound,
+            }
+            for summary in summaries
+        ]
+        for summaries in columns["partitions"]
+    ]
+    table = pa.table({name: pa.array(values, _ARROW[name]) for name, values in columns.items()})
+    header = {**{key: str(value) for key, value in snapshot.items() if value is not None}}
+    header["format-version"] = str(format_version)
+    return avro.encode(table, manifest_list_avro_schema(format_version), header, codec=codec)
+
+
+_SUMMARY = pa.struct(
+    [
+        pa.field("contains_null", pa.bool_(), nullable=False),
+        pa.field("contains_nan", pa.bool_()),
+        pa.field("lower_bound", pa.binary()),
+        pa.field("upper_bound", pa.binary()),
+    ]
+)
+_BY_AVRO = {"string": pa.string(), "long": pa.int64(), "int": pa.int32(), "bytes": pa.binary()}
+_ARROW = {
+    spec.name: pa.list_(_SUMMARY) if spec.name == "partitions" else _BY_AVRO[spec.avro] for spec in MANIFEST_LIST_FIELDS
+}
