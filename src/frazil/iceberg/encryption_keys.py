@@ -45,7 +45,8 @@ class EncryptedKey:
             wrapped = base64.b64decode(document.text(name), validate=True)
         except (binascii.Error, ValueError) as error:
             raise MalformedMetadata(
-                f"{name!r} of {document.where} is not base64", hint="the metadata file is damaged; restore an earlier one"
+                f"{name!r} of {document.where} is not base64",
+                hint="the metadata file is damaged; restore an earlier one",
             ) from error
         return cls(
             document.text("key-id"), wrapped, document.text_or_none("encrypted-by-id"), document.text_map("properties")

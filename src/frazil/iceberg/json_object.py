@@ -70,9 +70,7 @@ def _constant(text: str) -> NoReturn:
     raise MalformedMetadata(f"{text} is not a JSON number", hint=_DAMAGED)
 
 
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_int=_long, parse_float=_finite, parse_constant=_constant
-)
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_int=_long, parse_float=_finite, parse_constant=_constant)
 
 
 class JsonObject:

@@ -16,15 +16,17 @@ import pyarrow.compute as pc
 from frazil.errors import MalformedMetadata
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.data_file import Status
-from frazil.iceberg.entries import ARROW_TYPES, Entries, Mask, normalise
-from frazil.iceberg.manifest_list import DATA, DELETES, FieldSummary, ManifestFile
+from frazil.iceberg.entries import ARROW_TYPES, Entries, Mask, canonical_list, normalise
+from frazil.iceberg.manifest_list import DELETES, FieldSummary, ManifestFile
 from frazil.io import avro
 from frazil.io.store import Store
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
 from frazil.model.types import DoubleType, FloatType, StructType
 from frazil.model.values import to_bytes
-from frazil.iceberg.entries import canonical_list
+
+UNASSIGNED = -1
+"""A sequence number that the commit will assign."""
 
 REQUIRED = (ids.STATUS, ids.FILE_PATH, ids.FILE_FORMAT, ids.RECORD_COUNT, ids.FILE_SIZE)
 ALL_COLUMNS = frozenset({*ARROW_TYPES, ids.PARTITION}) - {ids.BLOCK_SIZE}
@@ -40,8 +42,8 @@ def decode_manifests(
     columns: frozenset[int],
 ) -> tuple[Entries, list[int]]:
     """Entries of manifests with one Avro schema, decoded in one pass, and how many each manifest has."""
-    decoded = avro.decode(containers, columns={*columns, ids.DATA_FILE})
-    table = decoded.table
+    table = avro.decode(containers, columns)
+    counts = [container.num_rows for container in containers]
     arrays: dict[int, pa.Array] = {}
     for arrow_field, column in zip(table.schema, table.columns, strict=True):
         number = _field_id(arrow_field)
@@ -60,7 +62,7 @@ def decode_manifests(
         number: normalise(number, array, partition_type) for number, array in arrays.items() if number in columns
     }
     entries = Entries(spec, partition_type, arrays)
-    return inherit(entries, manifests, decoded.counts), list(decoded.counts)
+    return inherit(entries, manifests, counts), counts
 
 
 def _contiguous(column: pa.ChunkedArray) -> pa.Array:
@@ -102,20 +104,27 @@ def inherit(entries: Entries, manifests: Sequence[ManifestFile], counts: Sequenc
 
 
 def _first_row_ids(entries: Entries, manifests: Sequence[ManifestFile], counts: Sequence[int]) -> pa.Array:
-    if all(manifest.first_row_id is None for manifest in manifests):
-        # committed before row lineage: whatever an entry says was never assigned
-        return pa.nulls(len(entries), pa.int64())
+    """First row ids: as stored, or counted on from the manifest's own.
+
+    A manifest without one was committed before row lineage, whatever its entries say; one that is not committed yet
+    keeps what its entries say.
+    """
     stored = entries.column(ids.FIRST_ROW_ID)
+    committed = np.array([manifest.sequence_number != UNASSIGNED for manifest in manifests])
+    known = np.array([manifest.first_row_id is not None for manifest in manifests])
+    if committed.all() and not known.any():
+        return pa.nulls(len(entries), pa.int64())
     takes = stored.is_null().to_numpy(zero_copy_only=False) & entries.live
     rows = np.where(takes, entries.numpy(ids.RECORD_COUNT), 0)
     before = np.cumsum(rows) - rows
-    starts = np.concatenate([[0], np.cumsum(counts)])[:-1].astype(np.int64)
-    base = np.array([-1 if item.first_row_id is None else item.first_row_id for item in manifests], dtype=np.int64)
-    at_start = np.concatenate([before, [0]])[np.minimum(starts, len(before))]
+    starts = (np.cumsum(counts) - counts).astype(np.int64)
+    at_start = np.append(before, 0)[np.minimum(starts, len(before))]
+    base = np.array([manifest.first_row_id or 0 for manifest in manifests], dtype=np.int64)
     assigned = np.repeat(base - at_start, counts) + before
-    unassigned = np.repeat(base < 0, counts)
+    takes &= np.repeat(known, counts)
     values = pc.if_else(pa.array(takes), pa.array(assigned), stored)
-    return pc.if_else(pa.array(unassigned), pa.scalar(None, pa.int64()), values)
+    forgotten = np.repeat(committed & ~known, counts)
+    return pc.if_else(pa.array(forgotten), pa.scalar(None, pa.int64()), values)
 
 
 def write_manifest(
@@ -152,14 +161,15 @@ def describe(entries: Entries, content: int, snapshot_id: int) -> ManifestFile:
     status = entries.numpy(ids.STATUS)
     rows = entries.numpy(ids.RECORD_COUNT)
     live = status != Status.DELETED
-    sequences = entries.numpy(ids.SEQUENCE_NUMBER, null=UNASSIGNED)[live]
+    # a number yet to be assigned is higher than all that are
+    sequences = entries.column(ids.SEQUENCE_NUMBER).filter(pa.array(live)).drop_null()
     return ManifestFile(
         "",
         0,
         entries.spec.spec_id,
         content,
         sequence_number=UNASSIGNED,
-        min_sequence_number=int(sequences.min()) if len(sequences) else UNASSIGNED,
+        min_sequence_number=pc.min(sequences).as_py() if len(sequences) else UNASSIGNED,
         added_snapshot_id=snapshot_id,
         added_files_count=int((status == Status.ADDED).sum()),
         existing_files_count=int((status == Status.EXISTING).sum()),
@@ -169,10 +179,6 @@ def describe(entries: Entries, content: int, snapshot_id: int) -> ManifestFile:
         deleted_rows_count=int(rows[status == Status.DELETED].sum()),
         partitions=summarize_partitions(entries),
     )
-
-
-UNASSIGNED = -1
-"""A sequence number that the commit will assign."""
 
 
 def summarize_partitions(entries: Entries) -> tuple[FieldSummary, ...]:
@@ -248,18 +254,3 @@ def with_deleted(entries: Entries, deleted: Mask, snapshot_id: int) -> Entries:
     stamped = pc.if_else(pa.array(deleted), pa.scalar(snapshot_id, pa.int64()), entries.column(ids.SNAPSHOT_ID))
     return entries.with_columns({ids.STATUS: pa.array(status), ids.SNAPSHOT_ID: stamped})
 
-
-__all__ = [
-    "ALL_COLUMNS",
-    "CORE_COLUMNS",
-    "DATA",
-    "DELETES",
-    "as_added",
-    "as_existing",
-    "decode_manifests",
-    "describe",
-    "inherit",
-    "summarize_partitions",
-    "with_deleted",
-    "write_manifest",
-]

@@ -76,8 +76,7 @@ _NAMES = {spec.id: spec.name for spec in MANIFEST_LIST_FIELDS}
 
 def parse_manifest_list(data: bytes) -> list[ManifestFile]:
     """The manifests of a list file, read by field id whatever names its writer used."""
-    container = avro.read_container(data)
-    table = avro.decode([container]).table
+    table = avro.decode(avro.read_container(data))
     columns: dict[str, list[Any]] = {}
     for arrow_field, column in zip(table.schema, table.columns, strict=True):
         name = _NAMES.get(_field_id(arrow_field))

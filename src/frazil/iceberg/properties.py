@@ -90,7 +90,8 @@ def _word(name: str, default: str, *options: str) -> Property[str]:
 
 
 def _maybe(name: str, *options: str) -> Property[str | None]:
-    return _known(Property[str | None](name, None, _choice(options) if options else _text))
+    prop: Property[str | None] = Property(name, None, _choice(options) if options else _text)
+    return _known(prop)
 
 
 COMMIT_NUM_RETRIES = _number("commit.retry.num-retries", 4)
@@ -209,12 +210,12 @@ class PropertyReader:
 def check_properties(properties: Mapping[str, str]) -> None:
     """Refuse reserved names and values that would fail when first used."""
     refuse_reserved(properties)
-    reader = PropertyReader(properties)
-    for name, text in properties.items():
+    pairs: Iterable[tuple[object, object]] = properties.items()
+    for name, text in pairs:
         if not isinstance(name, str) or not isinstance(text, str):
             raise InvalidArgument(f"property {name!r} is {text!r}", hint="names and values of properties are texts")
         if name in KNOWN:
-            reader.get(KNOWN[name])
+            KNOWN[name].parse(name, text)
 
 
 def refuse_reserved(names: Iterable[str]) -> None:

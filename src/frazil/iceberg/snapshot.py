@@ -74,7 +74,7 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, document: JsonObject) -> Snapshot:
-        """Read the specification's JSON object, also as v1 wrote it: no sequence number, no summary, inline manifests."""
+        """Read the specification's JSON object, also as v1 wrote it (no sequence number, inline manifests)."""
         snapshot_id = document.integer("snapshot-id")
         manifest_list = document.text_or_none("manifest-list")
         if manifest_list is None and not isinstance(document.members.get("manifests"), list):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -252,22 +253,24 @@ def _read_exactly(descriptor: int, offset: int, length: int) -> bytes:
 
 
 def _walk(folder: str, location: str) -> Iterator[FileInfo]:
-    """Depth first; entries vanish while we look, and that is not an error."""
+    """Depth first. Entries may vanish while we look. Links to folders are not followed: they may lead in a circle, or
+    to files of others, and what is listed here may be deleted as an orphan.
+    """
     try:
         with os.scandir(folder) as entries:
-            found = sorted(((e.name + "/" if e.is_dir() else e.name, e) for e in entries), key=lambda pair: pair[0])
+            # A folder sorts as its name and a slash, so that the whole listing is in order.
+            found = sorted((e.name + "/" * e.is_dir(follow_symlinks=False), e.path) for e in entries)
     except (FileNotFoundError, NotADirectoryError):
         return
-    for entry_name, entry in found:
-        place = locations.join(location, entry.name)
-        if entry_name.endswith("/"):
-            yield from _walk(entry.path, place)
-        elif not (entry.name.startswith(".") and entry.name.endswith(_TEMPORARY)):
-            try:
-                status = entry.stat()
-            except FileNotFoundError:
-                continue
-            yield FileInfo(place, status.st_size, status.st_mtime_ns // 1_000_000)
+    for name, path in found:
+        place = locations.join(location, name)
+        if name.endswith("/"):
+            yield from _walk(path, place)
+        elif not (name.startswith(".") and name.endswith(_TEMPORARY)):
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(path)  # noqa: PTH116 - a Path for each of a million files costs more than the call
+                if stat.S_ISREG(status.st_mode):
+                    yield FileInfo(place, status.st_size, status.st_mtime_ns // 1_000_000)
 
 
 @contextlib.contextmanager

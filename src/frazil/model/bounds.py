@@ -88,11 +88,12 @@ class BinaryView:
             return np.zeros((len(starts), width), np.uint8)
         if starts[-1] - starts[0] == width * (len(starts) - 1) and bool((np.diff(starts) == width).all()):
             return self.data[starts[0] : starts[0] + width * len(starts)].reshape(-1, width)
-        return self.data[starts[:, None] + np.arange(width)]
+        picked: Array = self.data[starts[:, None] + np.arange(width)]
+        return picked
 
 
 def decode_bounds(type_: Type, bounds: pa.Array) -> pa.Array:
-    """An array of the type's values from an array of bound bytes. Uuids stay 16 bytes, geometries and variants binary."""
+    """An array of the type's values from an array of bound bytes; uuids, geometries and variants stay bytes."""
     if isinstance(bounds, pa.ChunkedArray):
         bounds = bounds.combine_chunks()
     if not (pa.types.is_binary(bounds.type) or pa.types.is_large_binary(bounds.type)):
@@ -142,18 +143,15 @@ def _decode_fixed_width(type_: Type, view: BinaryView) -> pa.Array:
 
 
 def _decode_decimals(type_: DecimalType, view: BinaryView) -> pa.Array:
-    rows = np.flatnonzero(view.valid & (view.lengths >= 1) & (view.lengths <= 16))
-    starts, lengths = view.starts[rows], view.lengths[rows].astype(np.int64)
-    # Arrow wants 16 bytes, little-endian: fill with the sign, then copy the bytes from the last one backwards
-    little = np.zeros((len(rows), 16), np.uint8)
-    if len(rows):
-        little[:] = np.where(view.data[starts] >= 128, 255, 0)[:, None]
-        for at in range(int(lengths.max())):
-            has = lengths > at
-            little[has, at] = view.data[(starts + lengths - 1 - at)[has]]
+    possible = view.valid & (view.lengths >= 1) & (view.lengths <= 16)
     values = np.zeros((len(view.valid), 16), np.uint8)
-    values[rows] = little
-    return _from_bytes_matrix(pa.decimal128(type_.precision, type_.scale), values, rows)
+    for length in np.unique(view.lengths[possible]).tolist():
+        rows = np.flatnonzero(possible & (view.lengths == length))
+        found = view.gather(rows, length)
+        # Arrow wants 16 bytes, little-endian, filled up with the sign
+        values[rows, :length] = found[:, ::-1]
+        values[rows, length:] = np.where(found[:, :1] >= 128, np.uint8(255), np.uint8(0))
+    return _from_bytes_matrix(pa.decimal128(type_.precision, type_.scale), values, np.flatnonzero(possible))
 
 
 def _from_bytes_matrix(arrow_type: pa.DataType, values: Array, known_rows: Array) -> pa.Array:

@@ -9,9 +9,17 @@ False
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frazil.errors import InvalidEvolution
+from frazil.model.transforms import (
+    DayTransform,
+    MonthTransform,
+    Transform,
+    UnknownTransform,
+    VoidTransform,
+    YearTransform,
+)
 from frazil.model.types import (
     DateType,
     DecimalType,
@@ -25,10 +33,6 @@ from frazil.model.types import (
     UnknownType,
 )
 
-if TYPE_CHECKING:
-    from frazil.model.transforms import Transform
-
-_SAME_ON_DATE_AND_TIMESTAMP = frozenset({"year", "month", "day", "void"})
 _MICROS_PER_DAY = 86_400_000_000
 
 
@@ -61,17 +65,22 @@ def check_promotion(
     change = f"column {column!r} cannot change from {source} to {target}"
     if not can_promote(source, target, format_version):
         if can_promote(source, target, 3):
-            raise InvalidEvolution(f"{change} in format version {format_version}", hint="upgrade the table to version 3")
+            raise InvalidEvolution(f"{change} in format version {format_version}", hint="upgrade the table")
         raise InvalidEvolution(
             change, hint="only int to long, float to double, wider decimals, and from version 3 date to timestamp"
         )
     for transform in transforms:
-        differs = isinstance(source, DateType) and str(transform) not in _SAME_ON_DATE_AND_TIMESTAMP
-        if differs or not transform.can_transform(target):
+        if not _keeps_values(transform, source, target):
             raise InvalidEvolution(
-                f"{change}: it is partitioned by {transform}, whose values would change",
+                f"{change}: it is partitioned by {transform}, whose values could change",
                 hint="add a new column of that type instead",
             )
+
+
+def _keeps_values(transform: Transform, source: Type, target: Type) -> bool:
+    if isinstance(source, DateType):
+        return isinstance(transform, YearTransform | MonthTransform | DayTransform | VoidTransform)
+    return transform.can_transform(target) and not isinstance(transform, UnknownTransform)
 
 
 def promote_value(source: Type, target: Type, value: Any) -> Any:

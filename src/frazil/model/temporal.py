@@ -117,7 +117,7 @@ def _time_of_day(text: str, parts: tuple[str | None, ...], digits: int) -> int:
     fraction = parts[3] or ""
     if fraction[digits:].strip("0"):
         raise InvalidValue(f"{text!r} is more precise than {digits} decimals of a second", hint="round it first")
-    return (hour * 3600 + minute * 60 + second) * 10**digits + int(fraction[:digits].ljust(digits, "0"))
+    return (hour * 3600 + minute * 60 + second) * int(10**digits) + int(fraction[:digits].ljust(digits, "0"))
 
 
 def _offset_seconds(text: str, zone: str | None) -> int:

@@ -104,8 +104,8 @@ def _bad(type_: Type, value: Any, why: str = "") -> InvalidValue:
 def canonical(type_: Type, value: Any) -> Any:
     """The canonical form of anything that plainly means a value of the type; InvalidValue otherwise.
 
-    Accepts Python's own types (date, datetime, UUID, Decimal, ...), numpy scalars, ISO text for dates and times, text for
-    decimals and uuids, WKT for geometries. A timestamp given without a zone for a type with one is taken as UTC.
+    Accepts Python's own types (date, datetime, UUID, Decimal, ...), numpy scalars, ISO text for dates and times, text
+    for decimals and uuids, WKT for geometries. A timestamp without a zone for a type with one is taken as UTC.
     """
     if value is None:
         return None
@@ -459,9 +459,11 @@ def decimal_bytes(number: int) -> bytes:
 
 def to_bytes(type_: Type, value: Any) -> bytes:
     """The binary single-value form of a canonical value that is not null."""
-    value = canonical(type_, value)
     if value is None or isinstance(type_, UnknownType | StructType | ListType | MapType):
         raise _bad(type_, value, "it has no binary form")
+    if isinstance(type_, DecimalType) and isinstance(value, Decimal) and value.as_tuple().exponent == -type_.scale:
+        return decimal_bytes(unscaled(value))  # truncating -99.99 to 50 gives one digit more than the precision
+    value = canonical(type_, value)
     if isinstance(type_, BooleanType):
         return b"\x01" if value else b"\x00"
     if isinstance(type_, IntegerType | DateType):

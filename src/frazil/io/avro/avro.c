@@ -21,6 +21,7 @@ typedef long long i64;
 /* Keep in step with program.py. Below SKIP_VARINT values are materialised, from there on only stepped over. */
 enum op {
     RECORD, LIST, BOOLEAN, INT, LONG, FIXED, BYTES, DECIMAL_FIXED, DECIMAL_BYTES, UUID_TEXT, ENUM,
+    FIXED_BYTES, /* fixed with its length before it, as Iceberg's Java library has it in manifests */
     SKIP_VARINT, SKIP_FIXED, SKIP_BYTES, SKIP_RECORD, SKIP_LIST, SKIP_UNION
 };
 
@@ -100,7 +101,7 @@ INLINE u32 width(const node *t) {
     switch (t->op) {
     case INT: case ENUM: return 4;
     case LONG: return 8;
-    case FIXED: return t->arg;
+    case FIXED: case FIXED_BYTES: return t->arg;
     case DECIMAL_FIXED: case DECIMAL_BYTES: case UUID_TEXT: return 16;
     default: return 0;
     }
@@ -156,9 +157,9 @@ static __attribute__((noinline)) const u8 *long_varint(const node *t, const u8 *
     FAIL(BAD_VARINT, t);
 }
 
-INLINE const u8 *varint(const node *t, const u8 *p, i64 *value) {
+INLINE const u8 *varint(const node *t, const u8 *p, const u8 *block_end, i64 *value) {
     u64 v;
-    if (likely(end - p >= 8)) {
+    if (likely(block_end - p >= 8)) {
         __builtin_memcpy(&v, p, 8);
         u64 stops = ~v & 0x8080808080808080ull;
         if (stops & 0x80) {
@@ -178,7 +179,7 @@ INLINE const u8 *varint(const node *t, const u8 *p, i64 *value) {
 
 INLINE const u8 *length(const node *t, const u8 *p, u32 *size) {
     i64 v;
-    if (!(p = varint(t, p, &v))) return 0;
+    if (!(p = varint(t, p, end, &v))) return 0;
     if (v < 0) FAIL(BAD_LENGTH, t);
     if (v > end - p) FAIL(TRUNCATED, t);
     *size = (u32)v;
@@ -189,9 +190,9 @@ INLINE const u8 *length(const node *t, const u8 *p, u32 *size) {
 static const u8 *block_head(const node *t, const u8 *p, u32 *count, const u8 **limit) {
     i64 v, size;
     *limit = 0;
-    if (!(p = varint(t, p, &v))) return 0;
+    if (!(p = varint(t, p, end, &v))) return 0;
     if (v < 0) {
-        if (!(p = varint(t, p, &size))) return 0;
+        if (!(p = varint(t, p, end, &size))) return 0;
         if (size < 0 || size > end - p) FAIL(BAD_LENGTH, t);
         *limit = p + size;
         v = (i64)(0 - (u64)v);
@@ -201,17 +202,31 @@ static const u8 *block_head(const node *t, const u8 *p, u32 *count, const u8 **l
     return p;
 }
 
+INLINE const u8 *skip_varint(const node *t, const u8 *p) {
+    u64 v;
+    if (likely(end - p >= 8)) {
+        __builtin_memcpy(&v, p, 8);
+        v = ~v & 0x8080808080808080ull;
+        if (likely(v != 0)) return p + (__builtin_ctzll(v) >> 3) + 1;
+    }
+    return long_varint(t, p, &v);
+}
+
+INLINE const u8 *skip_leaf(const node *t, const u8 *p) {
+    u32 size = t->arg;
+    if (t->op == SKIP_VARINT) return skip_varint(t, p);
+    if (t->op == SKIP_BYTES) return (p = length(t, p, &size)) ? p + size : 0;
+    if ((i64)size > end - p) FAIL(TRUNCATED, t);
+    return p + size;
+}
+
 static const u8 *skip(const node *t, const u8 *p) {
     i64 v;
     u32 size;
     switch (t->op) {
-    case SKIP_VARINT: return varint(t, p, &v);
+    case SKIP_VARINT:
     case SKIP_FIXED:
-        if ((i64)t->arg > end - p) FAIL(TRUNCATED, t);
-        return p + t->arg;
-    case SKIP_BYTES:
-        if (!(p = length(t, p, &size))) return 0;
-        return p + size;
+    case SKIP_BYTES: return skip_leaf(t, p);
     case SKIP_RECORD: {
         const node *c = t + 1;
         for (u32 i = 0; i < t->children; i++, c = nodes + c->next)
@@ -227,11 +242,16 @@ static const u8 *skip(const node *t, const u8 *p) {
                 continue;
             }
             if (!size) return p;
-            while (size--)
-                if (!(p = skip(t + 1, p))) return 0;
+            if (t[1].op == SKIP_RECORD && t[1].children == 2 && t[2].op == SKIP_VARINT && t[3].op < SKIP_RECORD) {
+                while (size--)                            /* metrics again, see below */
+                    if (!(p = skip_varint(t + 2, p)) || !(p = skip_leaf(t + 3, p))) return 0;
+            } else {
+                while (size--)
+                    if (!(p = skip(t + 1, p))) return 0;
+            }
         }
     default: {                                            /* SKIP_UNION: branches without bytes have no children */
-        if (!(p = varint(t, p, &v))) return 0;
+        if (!(p = varint(t, p, end, &v))) return 0;
         if (v < 0 || v >= t->arg) FAIL(BAD_UNION, t);
         const node *c = t + 1;
         while (v--) c = nodes + c->next;
@@ -304,7 +324,7 @@ INLINE const u8 *bytes_value(node *t, u32 n, const u8 *p) {
 
 INLINE const u8 *int_value(node *t, u32 n, const u8 *p) {
     i64 v;
-    if (!(p = varint(t, p, &v))) return 0;
+    if (!(p = varint(t, p, end, &v))) return 0;
     if (unlikely(v != (i32)v)) FAIL(OUT_OF_RANGE, t);
     ((i32 *)t->data)[n] = (i32)v;
     return p;
@@ -312,25 +332,50 @@ INLINE const u8 *int_value(node *t, u32 n, const u8 *p) {
 
 INLINE const u8 *long_value(node *t, u32 n, const u8 *p) {
     i64 v;
-    if (!(p = varint(t, p, &v))) return 0;
+    if (!(p = varint(t, p, end, &v))) return 0;
     ((i64 *)t->data)[n] = v;
     return p;
 }
 
-/* Metrics are maps from int to long or bytes, and they are most of a manifest: `count` entries in a tight loop. */
+/* Metrics are maps from int to long or bytes, and they are most of a manifest: `count` entries in a tight loop. What the
+ * stores in it cannot change is kept in locals, or the compiler would load it again after each. */
 static const u8 *metrics(node *key, node *val, u32 count, const u8 *p) {
     while (key->cap - key->n < count) if (!grow(key)) return 0;
     while (val->cap - val->n < count) if (!grow(val)) return 0;
-    u32 k = key->n, v = val->n, stop = k + count;
+    i32 *keys = (i32 *)key->data + key->n, *stop = keys + count;
+    const u8 *const block_end = end;
+    i64 k, v;
     if (val->op == LONG) {
-        for (; k < stop; k++, v++)
-            if (!(p = int_value(key, k, p)) || !(p = long_value(val, v, p))) return 0;
+        i64 *values = (i64 *)val->data + val->n;
+        while (keys < stop) {
+            if (!(p = varint(key, p, block_end, &k)) || !(p = varint(val, p, block_end, &v))) return 0;
+            if (unlikely(k != (i32)k)) FAIL(OUT_OF_RANGE, key);
+            *keys++ = (i32)k;
+            *values++ = v;
+        }
     } else {
-        for (; k < stop; k++, v++)
-            if (!(p = int_value(key, k, p)) || !(p = bytes_value(val, v, p))) return 0;
+        i32 *offsets = val->offsets + val->n;
+        u8 *data = val->data;
+        u32 used = val->used, room = val->room;
+        while (keys < stop) {
+            if (!(p = varint(key, p, block_end, &k)) || !(p = varint(val, p, block_end, &v))) return 0;
+            if (unlikely(k != (i32)k)) FAIL(OUT_OF_RANGE, key);
+            if (unlikely(v < 0 || v > block_end - p)) FAIL(v < 0 ? BAD_LENGTH : TRUNCATED, val);
+            if (unlikely(room - used < (u32)v)) {
+                val->used = used;
+                if (!grow_bytes(val, (u32)v)) return 0;
+                data = val->data, room = val->room;
+            }
+            copy(data + used, p, (u32)v);
+            p += v;
+            used += (u32)v;
+            *keys++ = (i32)k;
+            *++offsets = (i32)used;
+        }
+        val->used = used;
     }
-    key->n = k;
-    val->n = v;
+    key->n += count;
+    val->n += count;
     return p;
 }
 
@@ -347,7 +392,7 @@ static const u8 *value(node *t, const u8 *p) {
         if (p >= end) FAIL(TRUNCATED, t);
         u32 index = *p++;                                 /* 0 and 2 are the branches 0 and 1, zigzag */
         if (unlikely(index & ~2u)) {
-            if (!(p = varint(t, p - 1, &v))) return 0;    /* a padded varint, or nonsense */
+            if (!(p = varint(t, p - 1, end, &v))) return 0;    /* a padded varint, or nonsense */
             if (v < 0 || v > 1) FAIL(BAD_UNION, t);
             index = (u32)v << 1;
         }
@@ -380,6 +425,10 @@ static const u8 *value(node *t, const u8 *p) {
     case BYTES:
         if (!(p = bytes_value(t, n, p))) return 0;
         break;
+    case FIXED_BYTES:
+        if (!(p = length(t, p, &size))) return 0;
+        if (size != t->arg) FAIL(BAD_LENGTH, t);
+        /* fall through */
     case FIXED:
         if ((i64)t->arg > end - p) FAIL(TRUNCATED, t);
         if (t->arg == 8) __builtin_memcpy(t->data + n * 8, p, 8);
@@ -503,6 +552,9 @@ static u8 *put(const node *t, u32 i, u8 *q) {
     case INT:
     case ENUM: return put_varint(q, ((const i32 *)t->data)[i]);
     case LONG: return put_varint(q, ((const i64 *)t->data)[i]);
+    case FIXED_BYTES:
+        q = put_varint(q, t->arg);
+        /* fall through */
     case FIXED:
         ROOM(t->arg + 8, t);
         if (t->arg == 8) __builtin_memcpy(q, t->data + i * 8, 8);
@@ -548,6 +600,7 @@ static u8 *put(const node *t, u32 i, u8 *q) {
 /* Encode rows from `row` up to `rows` behind `top`, until `target` bytes are there; the number of bytes, or -1.
  * How many rows went in is told by encoded_rows(). */
 static u32 done_rows;
+u8 *EXPORT(out)(void) { return top; }
 u32 EXPORT(encoded_rows)(void) { return done_rows; }
 
 i32 EXPORT(encode)(u32 row, u32 rows, u32 target) {

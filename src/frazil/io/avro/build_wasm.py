@@ -13,10 +13,10 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SOURCE, BINARY = HERE / "avro.c", HERE / "avro.wasm"
 SECTION = b"source-sha256"
-FLAGS = (
-    "--target=wasm32 -nostdlib -O3 -Wall -Wextra -Werror -mbulk-memory "
-    "-Wl,--no-entry -Wl,--strip-all -Wl,--stack-first -Wl,-z,stack-size=65536"
-).split()
+FLAGS = [
+    *("--target=wasm32", "-nostdlib", "-O3", "-Wall", "-Wextra", "-Werror", "-mbulk-memory"),
+    *("-Wl,--no-entry", "-Wl,--strip-all", "-Wl,--stack-first", "-Wl,-z,stack-size=65536"),
+]
 
 
 def source_digest() -> bytes:

@@ -30,7 +30,7 @@ class Limits:
 class Block(NamedTuple):
     """Where one block lies: its row count, and the place of its compressed payload."""
 
-    count: int
+    rows: int
     offset: int
     size: int
 
@@ -68,7 +68,7 @@ class Container:
     @property
     def num_rows(self) -> int:
         """The number of rows, as the blocks tell it; decoding makes sure that it is so."""
-        return sum(block.count for block in self.blocks)
+        return sum(block.rows for block in self.blocks)
 
     def payloads(self) -> Iterator[tuple[int, bytes | memoryview]]:
         """(row count, inflated payload) of each block."""
@@ -84,7 +84,7 @@ class Container:
 def read_header(data: bytes | memoryview, limits: Limits | None = None) -> Header:
     """Schema and metadata only; the beginning of a file is enough."""
     view, limits = memoryview(data).cast("B"), limits or Limits()
-    if view[: len(MAGIC)] != MAGIC:
+    if bytes(view[: len(MAGIC)]) != MAGIC:
         raise MalformedMetadata("Avro: the file does not begin with Avro's magic bytes", hint="it is not an Avro file")
     position, metadata = len(MAGIC), dict[str, bytes]()
     while True:
@@ -100,7 +100,7 @@ def read_header(data: bytes | memoryview, limits: Limits | None = None) -> Heade
             key, position = _bytes(view, position)
             value, position = _bytes(view, position)
             if position > limits.header_bytes:
-                raise MalformedMetadata(f"Avro: the header has more than {limits.header_bytes} bytes", hint="see Limits")
+                raise MalformedMetadata(f"Avro: the header exceeds {limits.header_bytes} bytes", hint="see Limits")
             metadata[key.decode(errors="replace")] = value
     if position + SYNC_BYTES > len(view):
         raise _truncated()

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from frazil.errors import InvalidArgument, MalformedMetadata
-from frazil.io.avro.container import Container, Limits
+from frazil.io.avro.container import Container
 from frazil.io.avro.program import DATA, HINT, NULLS, OFFSETS, VALID, WORDS, Column, N, Op, Program, compile_schema
-from frazil.io.avro.runtime import sandbox
+from frazil.io.avro.runtime import Sandbox, sandbox
 
-# Big enough to make the cost of a call vanish, small enough to stay far below 4 GiB once spread over columns.
-_CHUNK_BYTES = 8 << 20
-_MAX_ROWS = (1 << 31) - 1
+_AREA_BYTES = 1 << 20
+_AREA_BLOCKS = 1 << 12
+# A batch ends at the first of these: enough to make its fixed cost vanish, and far from the 4 GiB of a sandbox.
+_BATCH_BYTES = 32 << 20
+_BATCH_ROWS = 1 << 24
+_BATCH_MEMORY = 256 << 20
 
 
 def decode(
@@ -22,19 +25,48 @@ def decode(
     columns: Collection[int | str] | None = None,
     *,
     utc_unless_told: bool = True,
+    java_fixed: bool = False,
 ) -> pa.Table:
     """All rows of the containers, in order, as one table; `Container.num_rows` tells which are whose.
 
     `columns` selects field ids, or paths of column names joined by dots (`data_file.file_path`; inside lists and maps
     `element`, `key` and `value`). Whatever is below a selected field comes with it; everything else is stepped over.
     A timestamp that does not say `adjust-to-utc` is one with time zone if `utc_unless_told`.
+
+    `java_fixed` is for manifests: there Iceberg's Java library puts the length before plain fixed values, against Avro.
+    Others do not, so files that cannot be read so are read as Avro has it.
     """
     containers = [containers] if isinstance(containers, Container) else containers
     if not containers:
         raise InvalidArgument("Avro: no container to decode", hint="give one at least, for the schema")
     program = compile_schema(containers[0].schema, columns, utc_unless_told=utc_unless_told)
-    batches = list(iter_batches(containers, columns, utc_unless_told=utc_unless_told))
-    return pa.Table.from_batches(batches, program.schema)
+    limit = max(c.limits.total_bytes for c in containers)
+    if not (java_fixed and program.fixed_differs):
+        batches = _within(limit, iter_batches(containers, columns, utc_unless_told=utc_unless_told))
+        return pa.Table.from_batches(batches, program.schema)
+    tables: list[pa.Table] = []
+    for container in containers:
+        try:
+            batches = _within(limit, iter_batches(container, columns, utc_unless_told=utc_unless_told, java_fixed=True))
+        except MalformedMetadata:
+            batches = _within(limit, iter_batches(container, columns, utc_unless_told=utc_unless_told))
+        tables.append(pa.Table.from_batches(batches, program.schema))
+    return pa.concat_tables(tables)
+
+
+def _within(limit: int, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    # A null struct is one byte in the file and a null in each of its columns here, so this needs a limit of its own.
+    kept: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        kept.append(batch)
+        size += batch.nbytes
+        if size > limit:
+            raise MalformedMetadata(
+                f"Avro: the columns take more than {limit} bytes",
+                hint="read them with iter_batches, or raise Limits.total_bytes if you trust the file",
+            )
+    return kept
 
 
 def iter_batches(
@@ -42,64 +74,85 @@ def iter_batches(
     columns: Collection[int | str] | None = None,
     *,
     utc_unless_told: bool = True,
+    java_fixed: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """As `decode`, batch by batch, so that a large file is never in memory as columns all at once."""
+    """As `decode`, batch by batch, so that a large file is never in memory as columns all at once.
+
+    Only `java_fixed` is meant strictly here, as batches that are out cannot be taken back.
+    """
     containers = [containers] if isinstance(containers, Container) else containers
     if any(c.schema != containers[0].schema for c in containers):
         raise InvalidArgument("Avro: the containers have different schemas", hint="decode them in groups by schema")
     if not containers:
         return
-    program = compile_schema(containers[0].schema, columns, utc_unless_told=utc_unless_told)
-    chunk: list[tuple[int, bytes | memoryview]] = []
-    size = rows = empty = 0
-    hints = np.zeros(len(program.nodes), np.uint32)
-    for container in containers:
-        for count, payload in container.payloads():
-            if program.min_width == 0:
-                empty += count
-            if count * program.min_width > len(payload) or empty > container.limits.empty_rows or count > _MAX_ROWS:
-                raise MalformedMetadata(
-                    f"Avro: a block of {len(payload)} bytes claims {count} rows", hint="the file is damaged"
-                )
-            if chunk and (size + len(payload) > _CHUNK_BYTES or rows + count > _MAX_ROWS):
-                yield _decode_chunk(program, chunk, container.limits, hints)
-                chunk, size, rows = [], 0, 0
-            chunk.append((count, payload))
-            size, rows = size + len(payload), rows + count
-    if chunk:
-        yield _decode_chunk(program, chunk, containers[0].limits, hints)
+    program = compile_schema(containers[0].schema, columns, utc_unless_told=utc_unless_told, java_fixed=java_fixed)
+    with sandbox(max(c.limits.memory_bytes for c in containers)) as box:
+        work = _Work(box, program)
+        empty = 0
+        for container in containers:
+            for count, payload in container.payloads():
+                empty += count if program.min_width == 0 else 0
+                if count * program.min_width > len(payload) or empty > container.limits.empty_rows:
+                    raise MalformedMetadata(
+                        f"Avro: a block of {len(payload)} bytes claims {count} rows", hint="the file is damaged"
+                    )
+                if work.full:
+                    yield work.batch()
+                work.add(count, payload)
+        if work.rows or work.table:
+            yield work.batch()
 
 
-def _decode_chunk(
-    program: Program,
-    chunk: Sequence[tuple[int, bytes | memoryview]],
-    limits: Limits,
-    hints: np.typing.NDArray[np.uint32],
-) -> pa.RecordBatch:
-    rows, size = sum(count for count, _ in chunk), sum(len(payload) for _, payload in chunk)
-    nodes = program.nodes.copy()
-    nodes[:, HINT] = hints
-    with sandbox(limits.memory_bytes) as box:
-        box.call("reset")
-        at_nodes = box.allocate(nodes.nbytes)
-        at_table = box.allocate(8 * len(chunk))
-        at_payload = box.allocate(size)
-        memory = box.memory()
-        memory[at_nodes : at_nodes + nodes.nbytes] = nodes.reshape(-1).view(np.uint8)
-        table = np.array([(len(payload), count) for count, payload in chunk], np.uint32)
-        memory[at_table : at_table + table.nbytes] = table.reshape(-1).view(np.uint8)
-        position = at_payload
-        for _, payload in chunk:
-            memory[position : position + len(payload)] = np.frombuffer(payload, np.uint8)
-            position += len(payload)
-        box.call("set_nodes", at_nodes)
-        if program.nodes.size and box.call("decode", at_payload, at_table, len(chunk)) != rows:
-            raise box.failure(program.paths, writing=False)
-        memory = box.memory()
-        state = memory[at_nodes : at_nodes + nodes.nbytes].view(np.uint32).reshape(-1, WORDS)
-        hints[:] = np.maximum(hints, state[:, N])
-        struct = _Assembler(memory, state.tolist()).array(program.root, rows)
-    return pa.RecordBatch.from_struct_array(struct).replace_schema_metadata(None)
+class _Work:
+    """Blocks on their way through the sandbox: some wait in an area small enough for the cache, then are decoded."""
+
+    def __init__(self, box: Sandbox, program: Program) -> None:
+        self.box, self.program = box, program
+        self.hints = np.zeros(len(program.nodes), np.uint32)
+        self.start()
+
+    def start(self) -> None:
+        self.rows = self.bytes = self.filled = 0
+        self.table: list[int] = []
+        self.box.call("reset")
+        nodes = self.program.nodes.copy()
+        nodes[:, HINT] = self.hints
+        self.at_nodes, self.at_table = self.box.allocate(nodes.nbytes), self.box.allocate(8 * _AREA_BLOCKS)
+        self.room = _AREA_BYTES
+        self.at_area = self.box.allocate(self.room)
+        self.box.memory()[self.at_nodes : self.at_nodes + nodes.nbytes] = nodes.reshape(-1).view(np.uint8)
+        self.box.call("set_nodes", self.at_nodes)
+
+    @property
+    def full(self) -> bool:
+        return self.bytes >= _BATCH_BYTES or self.rows >= _BATCH_ROWS or self.box.size() > _BATCH_MEMORY
+
+    def add(self, count: int, payload: bytes | memoryview) -> None:
+        size = len(payload)
+        if self.filled + size > self.room or len(self.table) == 2 * _AREA_BLOCKS:
+            self.run()
+        if size > self.room:
+            self.at_area, self.room = self.box.allocate(size), size
+        at = self.at_area + self.filled
+        self.box.memory()[at : at + size] = np.frombuffer(payload, np.uint8)
+        self.table += (size, count)
+        self.filled, self.bytes, self.rows = self.filled + size, self.bytes + size, self.rows + count
+
+    def run(self) -> None:
+        table = np.array(self.table, np.uint32).view(np.uint8)
+        self.box.memory()[self.at_table : self.at_table + table.nbytes] = table
+        if self.box.call("decode", self.at_area, self.at_table, len(self.table) // 2) < 0:
+            raise self.box.failure(self.program.paths, writing=False)
+        self.table, self.filled = [], 0
+
+    def batch(self) -> pa.RecordBatch:
+        self.run()
+        memory, program = self.box.memory(), self.program
+        state = memory[self.at_nodes : self.at_nodes + program.nodes.nbytes].view(np.uint32).reshape(-1, WORDS)
+        np.maximum(self.hints, state[:, N], out=self.hints)
+        struct = _Assembler(memory, state.tolist()).array(program.root, self.rows)
+        self.start()
+        return pa.RecordBatch.from_struct_array(struct)
 
 
 class _Assembler:
@@ -110,7 +163,9 @@ class _Assembler:
         self.state = state
 
     def buffer(self, address: int, size: int) -> pa.Buffer:
-        buffer = pa.allocate_buffer(size)  # Arrow's own pool: fresh pages from the system would cost as much as decoding
+        buffer = pa.allocate_buffer(
+            size
+        )  # Arrow's own pool: fresh pages from the system would cost as much as decoding
         np.frombuffer(buffer, np.uint8)[:] = self.memory[address : address + size]
         return buffer
 
@@ -146,7 +201,13 @@ class _Assembler:
 
 
 def _width(column: Column) -> int:
-    return column.arg if column.op is Op.FIXED else column.type.bit_width // 8 if column.op is not Op.ENUM else 4
+    return (
+        column.arg
+        if column.op in (Op.FIXED, Op.FIXED_BYTES)
+        else column.type.bit_width // 8
+        if column.op is not Op.ENUM
+        else 4
+    )
 
 
 def _checked(array: pa.Array, column: Column) -> pa.Array:

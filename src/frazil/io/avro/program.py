@@ -51,12 +51,13 @@ class Op(IntEnum):
     DECIMAL_BYTES = 8
     UUID_TEXT = 9
     ENUM = 10
-    SKIP_VARINT = 11
-    SKIP_FIXED = 12
-    SKIP_BYTES = 13
-    SKIP_RECORD = 14
-    SKIP_LIST = 15
-    SKIP_UNION = 16
+    FIXED_BYTES = 11
+    SKIP_VARINT = 12
+    SKIP_FIXED = 13
+    SKIP_BYTES = 14
+    SKIP_RECORD = 15
+    SKIP_LIST = 16
+    SKIP_UNION = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class Program:
     root: Column
     schema: pa.Schema
     min_width: int
+    fixed_differs: bool  # whether `java_fixed` makes a difference
 
     @property
     def skips(self) -> bool:
@@ -90,25 +92,35 @@ class Program:
 
 
 def compile_schema(
-    schema: AvroSchema, columns: Collection[int | str] | None = None, *, utc_unless_told: bool = True
+    schema: AvroSchema,
+    columns: Collection[int | str] | None = None,
+    *,
+    utc_unless_told: bool = True,
+    java_fixed: bool = False,
 ) -> Program:
     """The program that materialises `columns`: field ids, or paths of column names with dots; None means all."""
-    return _compile(schema, None if columns is None else frozenset(columns), utc_unless_told)
+    return _compile(schema, None if columns is None else frozenset(columns), utc_unless_told, java_fixed)
 
 
 @functools.lru_cache(maxsize=128)
-def _compile(schema: AvroSchema, columns: frozenset[int | str] | None, utc_unless_told: bool) -> Program:
-    compiler = _Compiler(columns, utc_unless_told)
-    root = compiler.value(schema.root, "", whole=columns is None)
+def _compile(
+    schema: AvroSchema, columns: frozenset[int | str] | None, utc_unless_told: bool, java_fixed: bool
+) -> Program:
+    compiler = _Compiler(columns, utc_unless_told, java_fixed)
+    root = compiler.record(schema.root, "", 0, columns is None)  # with a node even where the rows take no bytes
     nodes = np.array(compiler.nodes, np.uint32).reshape(-1, WORDS)
     nodes.flags.writeable = False
-    return Program(nodes, tuple(compiler.paths), root, pa.schema(list(root.type)), schema.root.min_width)
+    return Program(
+        nodes, tuple(compiler.paths), root, pa.schema(list(root.type)), schema.root.min_width, compiler.fixed_differs
+    )
 
 
 class _Compiler:
-    def __init__(self, columns: frozenset[int | str] | None, utc_unless_told: bool) -> None:
+    def __init__(self, columns: frozenset[int | str] | None, utc_unless_told: bool, java_fixed: bool) -> None:
         self.columns: frozenset[int | str] = frozenset() if columns is None else columns
         self.utc_unless_told = utc_unless_told
+        self.java_fixed = java_fixed
+        self.fixed_differs = False
         self.nodes: list[list[int]] = []
         self.paths: list[str] = []
 
@@ -200,7 +212,11 @@ class _Compiler:
         return Column(Op.RECORD, node, null_branch > 0, arrow, path, names=names, children=children)
 
     def list(self, avro: Array, path: str, null_branch: int, whole: bool) -> Column:
-        node, below, element_id = self.open(Op.LIST, path, null_branch), _join(path, "element"), avro.integer("element-id")
+        node, below, element_id = (
+            self.open(Op.LIST, path, null_branch),
+            _join(path, "element"),
+            avro.integer("element-id"),
+        )
         element = self.value(avro.items, below, whole=whole or self.selects(below, element_id))
         self.close(node)
         arrow = pa.list_(_field("element", element, element_id))
@@ -234,7 +250,7 @@ class _Compiler:
                 decimal = _decimal(avro, path)
                 if decimal is not None:
                     return Op.DECIMAL_FIXED, avro.size, decimal
-                return Op.FIXED, avro.size, pa.binary(avro.size)
+                return (Op.FIXED_BYTES if self.prefixed(avro) else Op.FIXED), avro.size, pa.binary(avro.size)
             case Primitive(kind="boolean"):
                 return Op.BOOLEAN, 0, pa.bool_()
             case Primitive(kind="int"):
@@ -250,6 +266,12 @@ class _Compiler:
             case _:
                 decimal = _decimal(avro, path)
                 return (Op.BYTES, 0, pa.binary()) if decimal is None else (Op.DECIMAL_BYTES, 0, decimal)
+
+    def prefixed(self, avro: AvroType) -> bool:
+        """Whether a fixed value has its length before it, as in the manifests of Iceberg's Java library."""
+        plain = isinstance(avro, Fixed) and avro.logical not in ("decimal", "uuid")
+        self.fixed_differs |= plain
+        return plain and self.java_fixed
 
     def long(self, avro: AvroType, logical: str) -> pa.DataType:
         if logical == "time-micros":
@@ -296,7 +318,7 @@ class _Compiler:
                     self.skip_branch(branch, path)
                 self.close(node)
             case _:
-                op, arg = _skip_leaf(avro)
+                op, arg = (Op.SKIP_BYTES, 0) if self.prefixed(avro) else _skip_leaf(avro)
                 self.close(self.open(op, path, arg=arg))
 
 

@@ -1,7 +1,7 @@
 """Avro schemas: JSON text to a validated tree.
 
-Schemas come with files that anybody may have written, so everything that could make a reader work without end is refused
-here: recursion, endless nesting, names that multiply, and arrays whose items take no bytes.
+Schemas come with files that anybody may have written, so everything that could make a reader work without end is
+refused here: recursion, endless nesting, names that multiply, and arrays whose items take no bytes.
 
 >>> schema = parse_schema('{"type": "record", "name": "r", "fields": [{"name": "a", "type": "int", "field-id": 1}]}')
 >>> schema.root.fields[0].field_id
@@ -150,6 +150,8 @@ def _parse_text(text: str) -> AvroSchema:
     # Cached because the 200 manifests of a table share one or two schemas.
     try:
         tree = json.loads(text)
+        if "\\ud" in text.lower():
+            json.dumps(tree, ensure_ascii=False).encode()  # half a surrogate pair is no name for a column
         root = _Parser().type(tree, "", 0)
     except RecursionError as error:
         raise _bad(f"the schema is nested more than {MAX_DEPTH} deep") from error
@@ -304,7 +306,7 @@ def _is_null(avro: AvroType) -> bool:
 
 
 def optional(avro: AvroType) -> tuple[int, AvroType]:
-    """Where null stands in a union of null and one other type (1: first, 2: second, 0: no such union), and that type."""
+    """Where null stands in a union of null and one type (1: first, 2: second, 0: no such union), and that type."""
     if isinstance(avro, Union) and len(avro.branches) == 2:
         for position, branch in enumerate(avro.branches, 1):
             if _is_null(branch):
@@ -314,6 +316,7 @@ def optional(avro: AvroType) -> tuple[int, AvroType]:
 
 def entries(avro: AvroType) -> Record | None:
     """The key-value record of an array that stands for a map, or None."""
-    if isinstance(avro, Array) and avro.logical == "map" and isinstance(avro.items, Record) and len(avro.items.fields) == 2:
-        return avro.items
+    if isinstance(avro, Array) and avro.logical == "map":
+        item = avro.items
+        return item if isinstance(item, Record) and len(item.fields) == 2 else None
     return None

@@ -1,0 +1,98 @@
+"""What a change to a table is: an object that can be staged on any version of the metadata, again after a conflict."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+from frazil.iceberg import properties as props
+from frazil.iceberg.manifest_list import ManifestFile, read_manifest_list
+from frazil.iceberg.manifest_reader import ManifestReader
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.partition_types import partition_type
+from frazil.iceberg.requirements import Requirement
+from frazil.iceberg.snapshot import Snapshot
+from frazil.iceberg.updates import Update
+from frazil.io.store import Store
+
+if TYPE_CHECKING:
+    from frazil.iceberg.committer import TableState
+    from frazil.iceberg.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What an action wants changed, and what must still be true for that."""
+
+    updates: tuple[Update, ...]
+    requirements: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an action works on: metadata as of this attempt (earlier actions of a transaction applied), and the store."""
+
+    metadata: TableMetadata
+    store: Store
+    attempt: int = 0
+    written: list[str] = field(default_factory=list)
+    """Files written for this commit, in any attempt: those that end up unused are deleted after a definite outcome."""
+
+    @cached_property
+    def reader(self) -> ManifestReader:
+        def spec_of(spec_id: int):  # type: ignore[no-untyped-def]
+            spec = self.metadata.spec(spec_id)
+            return spec, partition_type(self.metadata, spec)
+
+        return ManifestReader(self.store, spec_of)
+
+    def manifests(self, snapshot: Snapshot | None) -> list[ManifestFile]:
+        """The manifests of a snapshot; none if there is no snapshot yet."""
+        if snapshot is None:
+            return []
+        return read_manifest_list(self.store, snapshot, {spec.spec_id: spec for spec in self.metadata.partition_specs})
+
+    @property
+    def metadata_folder(self) -> str:
+        """Where metadata files go: `write.metadata.path`, or `metadata` under the table's location."""
+        own = self.metadata.property_reader.get(props.WRITE_METADATA_LOCATION)
+        return (own or f"{self.metadata.location.rstrip('/')}/metadata").rstrip("/")
+
+    def write(self, name: str, data: bytes) -> str:
+        """Write a new metadata file and remember it for clean-up."""
+        location = f"{self.metadata_folder}/{name}"
+        self.written.append(location)
+        self.store.write(location, data)
+        return location
+
+
+class Action(ABC):
+    """One change. Built step by step, then `commit()`-ed alone or as part of a transaction."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    @abstractmethod
+    def stage(self, context: Context) -> Staged:
+        """Work the change out against this metadata. Called again with newer metadata when another writer was first."""
+
+    def finished(self, context: Context, state: TableState) -> None:  # noqa: B027 - most actions leave nothing behind
+        """Called after the commit is known to be applied."""
+
+    def commit(self) -> Self:
+        """Apply the change: at once if the action stands alone, else when its transaction commits."""
+        self._transaction.add(self)
+        return self
+
+
+def used_files(context: Context, snapshots: Sequence[Snapshot]) -> set[str]:
+    """Metadata files that snapshots refer to."""
+    used: set[str] = set()
+    for snapshot in snapshots:
+        if snapshot.manifest_list is not None:
+            used.add(snapshot.manifest_list)
+        used.update(manifest.manifest_path for manifest in context.manifests(snapshot))
+    return used

@@ -1,0 +1,105 @@
+"""Overwrite: rows replaced by others, chosen by files or by a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+from frazil.errors import InvalidArgument
+from frazil.iceberg import validation
+from frazil.iceberg.actions.action import Context
+from frazil.iceberg.actions.delete_files import removal_by_filter
+from frazil.iceberg.actions.file_changes import FileChanges
+from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.file_filter import FileFilter
+from frazil.iceberg.snapshot import APPEND, DELETE, OVERWRITE, Snapshot
+from frazil.iceberg.transaction import Transaction
+from frazil.model.expressions import AlwaysTrue, Expression
+
+
+class OverwriteFiles(FileChanges):
+    """Adds data files and removes others, in one step.
+
+    Unless told otherwise it validates for nothing: an engine says from which snapshot it read, which rows it read
+    (`conflict_filter`), and whether concurrent additions (serializable) or deletions matter.
+    """
+
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__(transaction)
+        self._removed: list[DataFile] = []
+        self._where: Expression | None = None
+        self._conflict_filter: Expression | None = None
+        self._start_id: int | None = None
+        self._check_data = self._check_deletes = False
+        self._case_sensitive = True
+
+    @property
+    def operation(self) -> str:
+        removes = bool(self._removed) or self._where is not None
+        if removes and not self._added_data:
+            return DELETE
+        return OVERWRITE if removes else APPEND
+
+    def add_file(self, file: DataFile) -> Self:
+        """Add a data file."""
+        return self._add_data(file)
+
+    def add_files(self, files: Iterable[DataFile]) -> Self:
+        """Add data files."""
+        for file in files:
+            self._add_data(file)
+        return self
+
+    def delete_file(self, file: DataFile) -> Self:
+        """Remove a data file; it must be in the table when the change is committed."""
+        self._removed.append(file)
+        self._removal.names(file)
+        return self
+
+    def overwrite_where(self, where: Expression, *, case_sensitive: bool = True) -> Self:
+        """Remove all files whose rows all match; a file with some matching rows only is refused."""
+        self._where, self._case_sensitive = where, case_sensitive
+        return self
+
+    def validate_from(self, snapshot_id: int | None) -> Self:
+        """The snapshot the change was worked out from; None for an empty table."""
+        self._start_id = snapshot_id
+        return self
+
+    def conflict_filter(self, where: Expression) -> Self:
+        """Which rows the change depends on; all of them if not told."""
+        self._conflict_filter = where
+        return self
+
+    def validate_no_conflicting_data(self) -> Self:
+        """Refuse if matching rows were added since (serializable isolation)."""
+        self._check_data = True
+        return self
+
+    def validate_no_conflicting_deletes(self) -> Self:
+        """Refuse if matching rows were deleted since."""
+        self._check_deletes = True
+        return self
+
+    def stage(self, context):  # type: ignore[no-untyped-def]
+        if self._where is not None:
+            schema = context.metadata.current_schema
+            by_filter = removal_by_filter(FileFilter(context.metadata, schema, self._where, self._case_sensitive))
+            self._removal.matches, self._removal.may_match = by_filter.matches, by_filter.may_match
+        return super().stage(context)
+
+    def validate(self, context: Context, parent: Snapshot | None) -> None:
+        if not (self._added_data or self._removed or self._where is not None):
+            raise InvalidArgument("nothing to overwrite", hint="add files, remove files or give a filter")
+        if not (self._check_data or self._check_deletes):
+            return
+        since = validation.snapshots_since(context, self._start_id, parent)
+        where = self._conflict_filter or self._where or AlwaysTrue()
+        matching = FileFilter(context.metadata, context.metadata.current_schema, where, self._case_sensitive)
+        if self._check_data:
+            validation.no_new_data(context, since, matching)
+        if self._check_deletes:
+            if self._where is not None:
+                validation.no_new_deletes(context, since, matching)
+                validation.no_removed_data(context, since, matching)
+            validation.no_new_deletes_for(context, since, self._removed)

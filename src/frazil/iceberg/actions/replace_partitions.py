@@ -1,0 +1,87 @@
+"""Replace partitions: a dynamic overwrite. Every partition that new files belong to loses its old files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from frazil.errors import CommitConflict
+from frazil.iceberg import validation
+from frazil.iceberg.actions.action import Context
+from frazil.iceberg.actions.file_changes import FileChanges
+from frazil.iceberg.actions.snapshot_action import Change
+from frazil.iceberg.data_file import DataFile, Status
+from frazil.iceberg.entries import Entries, Mask
+from frazil.iceberg.manifest_list import DATA, DELETES, ManifestFile
+from frazil.iceberg.snapshot import OVERWRITE, Snapshot
+from frazil.iceberg.transaction import Transaction
+
+
+class ReplacePartitions(FileChanges):
+    """Adds data files and removes all others of the same partitions; of the whole table if it is unpartitioned."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__(transaction)
+        self._start_id: int | None = None
+        self._check_data = self._check_deletes = False
+        self._summary["replace-partitions"] = "true"
+
+    @property
+    def operation(self) -> str:
+        return OVERWRITE
+
+    def add_file(self, file: DataFile) -> Self:
+        """Add a data file."""
+        return self._add_data(file)
+
+    def add_files(self, files: Iterable[DataFile]) -> Self:
+        """Add data files."""
+        for file in files:
+            self._add_data(file)
+        return self
+
+    def validate_from(self, snapshot_id: int | None) -> Self:
+        """The snapshot the change was worked out from."""
+        self._start_id = snapshot_id
+        return self
+
+    def validate_no_conflicting_data(self) -> Self:
+        """Refuse if files were added to one of the partitions since."""
+        self._check_data = True
+        return self
+
+    def validate_no_conflicting_deletes(self) -> Self:
+        """Refuse if rows were deleted from one of the partitions since."""
+        self._check_deletes = True
+        return self
+
+    def _replaced(self, entries: Entries) -> Mask:
+        """Entries of a partition that gets new files, under the same spec."""
+        partitions: set[tuple[Any, ...]] = {
+            file.partition for file in self._added_data if file.spec_id == entries.spec.spec_id
+        }
+        if not partitions or not len(entries):
+            return np.zeros(len(entries), dtype=bool)
+        return np.fromiter((values in partitions for values in entries.partition_tuples()), bool, len(entries))
+
+    def change(self, context: Context, parent: Snapshot | None, manifests: Sequence[ManifestFile]) -> Change:
+        specs = {file.spec_id for file in self._added_data}
+        self._removal.matches = self._delete_removal.matches = lambda _, entries: self._replaced(entries)
+        self._removal.may_match = lambda manifest: manifest.partition_spec_id in specs
+        self._delete_removal.may_match = self._removal.may_match
+        return super().change(context, parent, manifests)
+
+    def validate(self, context: Context, parent: Snapshot | None) -> None:
+        checks = [*([DATA] if self._check_data else []), *([DELETES] if self._check_deletes else [])]
+        if not checks:
+            return
+        since = validation.snapshots_since(context, self._start_id, parent)
+        for content in checks:
+            for entries in validation.changed_entries(context, since, content, (Status.ADDED,)):
+                if self._replaced(entries).any():
+                    raise CommitConflict(
+                        "a concurrent commit changed a partition that is being replaced",
+                        hint="read the table again and repeat the change",
+                    )

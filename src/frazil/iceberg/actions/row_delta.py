@@ -1,0 +1,99 @@
+"""Row delta: rows added and rows deleted by delete files, without rewriting what is there (merge-on-read)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+from frazil.iceberg import validation
+from frazil.iceberg.actions.action import Context
+from frazil.iceberg.actions.file_changes import FileChanges
+from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.file_filter import FileFilter
+from frazil.iceberg.snapshot import APPEND, DELETE, OVERWRITE, Snapshot
+from frazil.iceberg.transaction import Transaction
+from frazil.model.expressions import AlwaysTrue, Expression
+
+
+class RowDelta(FileChanges):
+    """Adds data files and delete files; may remove delete files that new ones absorb."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__(transaction)
+        self._start_id: int | None = None
+        self._referenced: set[str] = set()
+        self._conflict_filter: Expression | None = None
+        self._check_data = self._check_deletes = self._check_deleted_files = False
+        self._removed_data: list[DataFile] = []
+
+    @property
+    def operation(self) -> str:
+        if self._added_deletes and not self._added_data:
+            return DELETE
+        return OVERWRITE if self._added_deletes or self._removed_data else APPEND
+
+    def add_rows(self, file: DataFile) -> Self:
+        """Add a data file."""
+        return self._add_data(file)
+
+    def add_deletes(self, file: DataFile) -> Self:
+        """Add a delete file or deletion vector. The data file a vector names must still be there at the commit."""
+        if file.referenced_data_file is not None:
+            self._referenced.add(file.referenced_data_file)
+        return self._add_deletes(file)
+
+    def remove_deletes(self, file: DataFile) -> Self:
+        """Remove a delete file or vector whose deletes are in an added one."""
+        self._delete_removal.names(file)
+        return self
+
+    def remove_rows(self, file: DataFile) -> Self:
+        """Remove a data file all of whose rows are gone."""
+        self._removed_data.append(file)
+        self._removal.names(file)
+        return self
+
+    def validate_from(self, snapshot_id: int | None) -> Self:
+        """The snapshot the change was worked out from."""
+        self._start_id = snapshot_id
+        return self
+
+    def validate_data_files_exist(self, paths: Iterable[str]) -> Self:
+        """Refuse if one of these was removed since: deletes of its rows would be lost."""
+        self._referenced.update(paths)
+        return self
+
+    def validate_deleted_files(self) -> Self:
+        """Count removal by a plain delete as a conflict, too (for updates: the row must not come back)."""
+        self._check_deleted_files = True
+        return self
+
+    def conflict_filter(self, where: Expression) -> Self:
+        """Which rows the change depends on; all of them if not told."""
+        self._conflict_filter = where
+        return self
+
+    def validate_no_conflicting_data(self) -> Self:
+        """Refuse if matching rows were added since (serializable isolation)."""
+        self._check_data = True
+        return self
+
+    def validate_no_conflicting_deletes(self) -> Self:
+        """Refuse if matching rows were deleted since."""
+        self._check_deletes = True
+        return self
+
+    def validate(self, context: Context, parent: Snapshot | None) -> None:
+        since = validation.snapshots_since(context, self._start_id, parent)
+        if not since:
+            return
+        validation.files_exist(context, since, self._referenced, skip_deletes=not self._check_deleted_files)
+        vectors = {file.referenced_data_file for file in self._added_deletes if file.is_deletion_vector}
+        validation.no_new_vectors(context, since, {path for path in vectors if path is not None})
+        where = self._conflict_filter or AlwaysTrue()
+        matching = FileFilter(context.metadata, context.metadata.current_schema, where)
+        if self._check_data:
+            validation.no_new_data(context, since, matching)
+        if self._check_deletes:
+            validation.no_new_deletes(context, since, matching)
+        validation.no_new_deletes_for(context, since, self._removed_data)

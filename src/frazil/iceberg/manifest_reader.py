@@ -1,0 +1,181 @@
+"""Manifests read in groups, in parallel, each decoded once: they are immutable, so what was decoded stays true.
+
+Many small manifests share one Avro schema and are decoded in one pass. The cache holds decoded groups up to a number
+of bytes, and forgets the group that was not used for longest.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+
+from frazil.errors import MalformedMetadata
+from frazil.iceberg.entries import Entries, concat
+from frazil.iceberg.manifest import decode_manifests
+from frazil.iceberg.manifest_list import ManifestFile
+from frazil.io import avro
+from frazil.io.store import Store
+from frazil.model.partition import PartitionSpec
+from frazil.model.types import StructType
+
+GROUP_BYTES = 8 << 20
+"""Compressed bytes decoded in one pass: large enough to forget the cost of a call, small enough to bound memory."""
+
+DEFAULT_CACHE_BYTES = 512 << 20
+
+SpecLookup = Callable[[int], tuple[PartitionSpec, StructType]]
+
+
+@dataclass(eq=False)
+class _Group:
+    entries: Entries
+    spans: dict[str, tuple[int, int]]
+    columns: frozenset[int]
+    nbytes: int
+
+
+class ManifestCache:
+    """Decoded manifests by path, bounded in bytes, shared by all tables of a process."""
+
+    def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self._groups: OrderedDict[int, _Group] = OrderedDict()
+        self._by_path: dict[tuple[Store, str], _Group] = {}
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        return self._bytes
+
+    def get(self, store: Store, path: str, columns: frozenset[int]) -> _Group | None:
+        with self._lock:
+            group = self._by_path.get((store, path))
+            if group is None or not columns <= group.columns:
+                return None
+            self._groups.move_to_end(id(group))
+            return group
+
+    def put(self, store: Store, group: _Group) -> None:
+        if group.nbytes > self.max_bytes:
+            return
+        with self._lock:
+            for path in group.spans:
+                self._by_path[(store, path)] = group
+            self._groups[id(group)] = group
+            self._bytes += group.nbytes
+            while self._bytes > self.max_bytes:
+                _, oldest = self._groups.popitem(last=False)
+                self._bytes -= oldest.nbytes
+                for key in [key for key, held in self._by_path.items() if held is oldest]:
+                    del self._by_path[key]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._groups.clear()
+            self._by_path.clear()
+            self._bytes = 0
+
+
+SHARED_CACHE = ManifestCache()
+
+
+class ManifestReader:
+    """Reads manifests through one store, with the specs of one table."""
+
+    def __init__(self, store: Store, specs: SpecLookup, cache: ManifestCache | None = None) -> None:
+        self._store = store
+        self._specs = specs
+        self._cache = SHARED_CACHE if cache is None else cache
+
+    def read(self, manifests: Sequence[ManifestFile], columns: frozenset[int]) -> Iterator[Entries]:
+        """The entries of manifests, some group at a time, in no particular order; each group has one spec."""
+        cached: dict[int, tuple[_Group, list[ManifestFile]]] = {}
+        missing: list[ManifestFile] = []
+        for manifest in manifests:
+            group = self._cache.get(self._store, self._key(manifest), columns)
+            if group is None:
+                missing.append(manifest)
+            else:
+                cached.setdefault(id(group), (group, []))[1].append(manifest)
+        for group, wanted in cached.values():
+            yield self._pick(group, wanted)
+        yield from self._read_groups(missing, columns)
+
+    def read_one(self, manifest: ManifestFile, columns: frozenset[int]) -> Entries:
+        """The entries of one manifest, in their order in the file."""
+        parts = list(self.read([manifest], columns))
+        return parts[0]
+
+    def _key(self, manifest: ManifestFile) -> str:
+        # what entries inherit is part of what was decoded
+        return f"{manifest.manifest_path}\0{manifest.sequence_number}\0{manifest.first_row_id}"
+
+    def _pick(self, group: _Group, wanted: Sequence[ManifestFile]) -> Entries:
+        if len(wanted) == len(group.spans):
+            return group.entries
+        slices = [group.entries.slice(*group.spans[self._key(manifest)]) for manifest in wanted]
+        return concat(slices)
+
+    def _read_groups(self, manifests: Sequence[ManifestFile], columns: frozenset[int]) -> Iterator[Entries]:
+        batches = list(_batches(manifests))
+        if len(batches) <= 1:
+            for batch in batches:
+                yield from self._decode(batch, columns)
+            return
+        workers = min(len(batches), os.cpu_count() or 1)
+        # one group beyond the busy workers is ready at any time: memory stays bounded however many there are
+        with ThreadPoolExecutor(workers, thread_name_prefix="frazil-plan") as pool:
+            pending = [pool.submit(self._decode, batch, columns) for batch in batches[: workers + 1]]
+            following = iter(batches[workers + 1 :])
+            while pending:
+                done = pending.pop(0).result()
+                upcoming = next(following, None)
+                if upcoming is not None:
+                    pending.append(pool.submit(self._decode, upcoming, columns))
+                yield from done
+
+    def _decode(self, manifests: Sequence[ManifestFile], columns: frozenset[int]) -> list[Entries]:
+        opened = []
+        for manifest in manifests:
+            data = self._store.read(manifest.manifest_path)
+            if manifest.manifest_length and len(data) != manifest.manifest_length:
+                raise MalformedMetadata(
+                    f"manifest {manifest.manifest_path} has {len(data)} bytes, its list says {manifest.manifest_length}",
+                    hint="the file was truncated or replaced",
+                )
+            container = avro.read_container(data)
+            opened.append((container.schema.text, manifest.partition_spec_id, container, manifest))
+        result = []
+        opened.sort(key=lambda item: item[:2])
+        for (_, spec_id), members in groupby(opened, key=lambda item: item[:2]):
+            _, _, containers, owners = zip(*members, strict=True)
+            spec, partition_type = self._specs(spec_id)
+            entries, counts = decode_manifests(containers, owners, spec, partition_type, columns)
+            spans, start = {}, 0
+            for manifest, count in zip(owners, counts, strict=True):
+                spans[self._key(manifest)] = (start, count)
+                start += count
+            self._cache.put(self._store, _Group(entries, spans, columns, entries.nbytes))
+            result.append(entries)
+        return result
+
+
+def _batches(manifests: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    batch: list[ManifestFile] = []
+    size = 0
+    # neighbours that share a schema decode together
+    for manifest in sorted(manifests, key=lambda item: (item.partition_spec_id, item.content)):
+        if batch and size + manifest.manifest_length > GROUP_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(manifest)
+        size += manifest.manifest_length
+    if batch:
+        yield batch

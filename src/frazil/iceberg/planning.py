@@ -1,0 +1,268 @@
+"""Scan planning: from a snapshot and a filter to the files to read and the deletes to apply to each.
+
+Pruning goes from coarse to fine: manifests by the summaries of their partitions, files by their partition values,
+files by their column metrics. All of it works on columns; the metrics are decoded only if there is a filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.iceberg import manifest_schema as ids
+from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.delete_index import Applied, DeleteIndex
+from frazil.iceberg.entries import Entries, MetricsStats, PartitionStats
+from frazil.iceberg.manifest import CORE_COLUMNS
+from frazil.iceberg.manifest_list import DATA, DELETES, ManifestFile
+from frazil.iceberg.manifest_reader import ManifestReader
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.partition_types import partition_type
+from frazil.iceberg.snapshot import Snapshot
+from frazil.io.store import Store
+from frazil.model.binding import BoundExpression, bind
+from frazil.model.expressions import AlwaysTrue, Expression
+from frazil.model.partition import PartitionSpec
+from frazil.model.projection import inclusive, residual
+from frazil.model.schema import Schema
+from frazil.model.stats_evaluator import ColumnStats, might_match
+from frazil.model.types import StructType
+from frazil.model.values import bounds_to_array
+
+PLAN_COLUMNS = CORE_COLUMNS
+FILTER_COLUMNS = CORE_COLUMNS | frozenset(ids.METRICS)
+
+
+@dataclass(frozen=True, slots=True)
+class FileScanTask:
+    """One data file to read, the deletes that apply to it, and what is left of the filter to check on its rows."""
+
+    file: DataFile
+    deletes: tuple[DataFile, ...]
+    residual: BoundExpression
+
+
+@dataclass(frozen=True)
+class PlannedFiles:
+    """Planned files of one partition spec, as columns."""
+
+    entries: Entries
+    deletes: Applied
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """What a scan will read. Columns inside; objects are made when tasks are asked for."""
+
+    snapshot: Snapshot | None
+    schema: Schema
+    filter: BoundExpression
+    parts: tuple[PlannedFiles, ...]
+    delete_index: DeleteIndex
+
+    def __len__(self) -> int:
+        return sum(len(part.entries) for part in self.parts)
+
+    @property
+    def record_count(self) -> int:
+        """Rows in the planned files, deleted ones included."""
+        return sum(int(part.entries.numpy(ids.RECORD_COUNT).sum()) for part in self.parts)
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of the planned data files."""
+        return sum(int(part.entries.numpy(ids.FILE_SIZE).sum()) for part in self.parts)
+
+    @property
+    def has_deletes(self) -> bool:
+        return any(len(part.deletes.numbers) for part in self.parts)
+
+    @property
+    def file_paths(self) -> list[str]:
+        """The planned data files."""
+        return [path for part in self.parts for path in part.entries.column(ids.FILE_PATH).to_pylist()]
+
+    @cached_property
+    def delete_files(self) -> list[DataFile]:
+        """All live delete files that the filter did not rule out."""
+        return [file for part in self.delete_index.parts for file in part.iter_files()]
+
+    def tasks(self) -> Iterator[FileScanTask]:
+        """One task per data file."""
+        residuals: dict[tuple[int, tuple[Any, ...]], BoundExpression] = {}
+        for part in self.parts:
+            spec = part.entries.spec
+            for row, file in enumerate(part.entries.iter_files()):
+                key = (spec.spec_id, file.partition)
+                if key not in residuals:
+                    residuals[key] = residual(self.schema, spec, self.filter, file.partition)
+                numbers = part.deletes.of(row)
+                deletes = tuple(self.delete_files[number] for number in numbers)
+                yield FileScanTask(file, deletes, residuals[key])
+
+    def to_arrow(self) -> pa.Table:
+        """The planned files as a table: path, format, spec, rows, bytes, sequence number, number of deletes."""
+        names = {
+            "file_path": ids.FILE_PATH,
+            "file_format": ids.FILE_FORMAT,
+            "record_count": ids.RECORD_COUNT,
+            "file_size_in_bytes": ids.FILE_SIZE,
+            "data_sequence_number": ids.SEQUENCE_NUMBER,
+            "first_row_id": ids.FIRST_ROW_ID,
+        }
+        tables = []
+        for part in self.parts:
+            columns = {name: part.entries.column(number) for name, number in names.items()}
+            columns["spec_id"] = pa.array(np.full(len(part.entries), part.entries.spec.spec_id, dtype=np.int32))
+            columns["deletes"] = pa.array(np.diff(part.deletes.offsets))
+            tables.append(pa.table(columns))
+        if not tables:
+            empty = {name: pa.array([], pa.string() if "file_" in name[:5] else pa.int64()) for name in names}
+            return pa.table({**empty, "spec_id": pa.array([], pa.int32()), "deletes": pa.array([], pa.int64())})
+        return pa.concat_tables(tables)
+
+    def __repr__(self) -> str:
+        return f"ScanPlan({len(self)} files, {self.record_count} rows, {self.total_bytes} bytes)"
+
+    def _repr_html_(self) -> str:
+        return f"<b>{escape(repr(self))}</b>{self.to_arrow().slice(0, 20).to_pandas().to_html()}"
+
+
+class SummaryStats:
+    """Partition summaries of manifests of one spec, as statistics."""
+
+    def __init__(self, manifests: Sequence[ManifestFile], type_: StructType) -> None:
+        self._manifests = manifests
+        self._positions = {column.id: index for index, column in enumerate(type_.fields)}
+        self._type = type_
+        self.n = len(manifests)
+        self.record_count: pa.Array | None = None
+
+    def column(self, field_id: int) -> ColumnStats | None:
+        position = self._positions.get(field_id)
+        if position is None:
+            return None
+        summaries = [
+            None if manifest.partitions is None or position >= len(manifest.partitions) else manifest.partitions[position]
+            for manifest in self._manifests
+        ]
+        type_ = self._type.fields[position].type
+        lower = pa.array([None if item is None else item.lower_bound for item in summaries], pa.binary())
+        upper = pa.array([None if item is None else item.upper_bound for item in summaries], pa.binary())
+        # a summary says whether, not how many: "some" is told as unknown, "none" as zero, "all" as the whole count
+        nulls = [None if item is None or item.contains_null else 0 for item in summaries]
+        nans = [None if item is None or item.contains_nan is not False else 0 for item in summaries]
+        ones: list[int | None] = [None] * self.n
+        for index, item in enumerate(summaries):
+            if item is not None and item.contains_null and item.lower_bound is None and item.contains_nan is not True:
+                # contains_nan may be unknown: only types without NaN are then certain to hold nulls alone
+                if item.contains_nan is False or not _can_be_nan(type_):
+                    nulls[index] = ones[index] = 1
+        return ColumnStats(
+            lower=bounds_to_array(type_, lower),
+            upper=bounds_to_array(type_, upper),
+            null_count=pa.array(nulls, pa.int64()),
+            nan_count=pa.array(nans, pa.int64()),
+            value_count=pa.array(ones, pa.int64()),
+        )
+
+
+def _can_be_nan(type_: object) -> bool:
+    return str(type_) in ("float", "double")
+
+
+@dataclass(frozen=True)
+class _SpecFilter:
+    """A row filter as one partition spec sees it."""
+
+    spec: PartitionSpec
+    type: StructType
+    partition: BoundExpression | None
+
+
+class Planner:
+    """Plans scans of one table's metadata."""
+
+    def __init__(self, metadata: TableMetadata, store: Store, reader: ManifestReader) -> None:
+        self._metadata = metadata
+        self._store = store
+        self._reader = reader
+
+    def plan(
+        self,
+        snapshot: Snapshot | None,
+        manifests: Sequence[ManifestFile],
+        schema: Schema,
+        where: Expression,
+        *,
+        case_sensitive: bool = True,
+        nan_ordered: bool = False,
+        with_metrics: bool = False,
+    ) -> ScanPlan:
+        """Files of the manifests that may hold rows matching `where`, with their deletes."""
+        bound = bind(schema, where, case_sensitive=case_sensitive)
+        unfiltered = isinstance(bound, AlwaysTrue)
+        columns = PLAN_COLUMNS if unfiltered and not with_metrics else FILTER_COLUMNS
+        matching = self._matching(
+            _of(manifests, DELETES), FILTER_COLUMNS, schema, bound, nan_ordered=nan_ordered, metrics_tell=False
+        )
+        deletes = DeleteIndex(list(matching))
+        parts = []
+        for entries in self._matching(_of(manifests, DATA), columns, schema, bound, nan_ordered=nan_ordered):
+            if len(entries):
+                parts.append(PlannedFiles(entries, deletes.apply_to(entries)))
+        return ScanPlan(snapshot, schema, bound, tuple(parts), deletes)
+
+    def _matching(
+        self,
+        manifests: Sequence[ManifestFile],
+        columns: frozenset[int],
+        schema: Schema,
+        bound: BoundExpression,
+        *,
+        nan_ordered: bool,
+        metrics_tell: bool = True,
+    ) -> Iterator[Entries]:
+        unfiltered = isinstance(bound, AlwaysTrue)
+        filters: dict[int, _SpecFilter] = {}
+        chosen: list[ManifestFile] = []
+        by_spec: dict[int, list[ManifestFile]] = {}
+        for manifest in manifests:
+            if manifest.has_live_files:
+                by_spec.setdefault(manifest.partition_spec_id, []).append(manifest)
+        for spec_id, members in by_spec.items():
+            spec_filter = filters[spec_id] = self._spec_filter(spec_id, schema, bound)
+            if spec_filter.partition is None or unfiltered:
+                chosen.extend(members)
+                continue
+            keep = might_match(spec_filter.partition, SummaryStats(members, spec_filter.type), nan_ordered=nan_ordered)
+            chosen.extend(manifest for manifest, kept in zip(members, keep, strict=True) if kept)
+        fields = {column.id: column for column in schema.all_fields()}
+        for entries in self._reader.read(chosen, columns):
+            entries = entries.filter(entries.live)
+            spec_filter = filters[entries.spec.spec_id]
+            if not unfiltered and len(entries) and spec_filter.partition is not None:
+                partition_mask = might_match(spec_filter.partition, PartitionStats(entries), nan_ordered=nan_ordered)
+                entries = entries.filter(partition_mask)
+            # an equality delete may carry values of other columns than its keys, which say nothing of the rows it hits
+            if not unfiltered and len(entries) and metrics_tell:
+                metrics = MetricsStats(entries, fields)
+                entries = entries.filter(might_match(bound, metrics, nan_ordered=nan_ordered))
+            yield entries
+
+    def _spec_filter(self, spec_id: int, schema: Schema, bound: BoundExpression) -> _SpecFilter:
+        spec = self._metadata.spec(spec_id)
+        type_ = partition_type(self._metadata, spec)
+        projected = inclusive(schema, spec, bound)
+        return _SpecFilter(spec, type_, None if isinstance(projected, AlwaysTrue) else projected)
+
+
+def _of(manifests: Sequence[ManifestFile], content: int) -> list[ManifestFile]:
+    return [manifest for manifest in manifests if manifest.content == content]
+

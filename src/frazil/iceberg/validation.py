@@ -1,0 +1,143 @@
+"""What happened to a table since a change was begun, and whether it contradicts the change.
+
+Every check looks at the snapshots between the one the change was worked out from and the one it is committed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import CommitConflict
+from frazil.iceberg import manifest_schema as ids
+from frazil.iceberg.actions.action import Context
+from frazil.iceberg.data_file import Content, DataFile, Status
+from frazil.iceberg.delete_index import DeleteIndex
+from frazil.iceberg.entries import Entries, Mask, from_files
+from frazil.iceberg.file_filter import FileFilter
+from frazil.iceberg.manifest import CORE_COLUMNS
+from frazil.iceberg.manifest_list import DATA, DELETES, ManifestFile
+from frazil.iceberg.partition_types import partition_type
+from frazil.iceberg.snapshot import APPEND, DELETE, OVERWRITE, REPLACE, Snapshot
+
+COLUMNS = CORE_COLUMNS | frozenset(ids.METRICS)
+ADDS_DATA = frozenset({APPEND, OVERWRITE})
+ADDS_DELETES = frozenset({OVERWRITE, DELETE})
+REMOVES_DATA = frozenset({OVERWRITE, REPLACE, DELETE})
+
+
+def snapshots_since(context: Context, start_id: int | None, parent: Snapshot | None) -> list[Snapshot]:
+    """The snapshots after `start_id`, up to the parent. Without a start, all there are."""
+    found: list[Snapshot] = []
+    for snapshot in context.metadata.ancestors_of(None if parent is None else parent.snapshot_id):
+        if snapshot.snapshot_id == start_id:
+            return found
+        found.append(snapshot)
+    if start_id is not None:
+        raise CommitConflict(
+            f"snapshot {start_id}, from which the change was worked out, is no longer in the history",
+            hint="it expired or was rolled back; read the table again and repeat the change",
+        )
+    return found
+
+
+def changed_entries(
+    context: Context,
+    snapshots: Iterable[Snapshot],
+    content: int,
+    statuses: tuple[Status, ...],
+    may_hold: Callable[[ManifestFile], bool] | None = None,
+) -> Iterator[Entries]:
+    """Entries that snapshots added or deleted, with their metrics."""
+    for snapshot in snapshots:
+        manifests = [
+            manifest
+            for manifest in context.manifests(snapshot)
+            if manifest.content == content
+            and manifest.added_snapshot_id == snapshot.snapshot_id
+            and (may_hold is None or may_hold(manifest))
+        ]
+        for entries in context.reader.read(manifests, COLUMNS):
+            own = entries.numpy(ids.SNAPSHOT_ID) == snapshot.snapshot_id
+            mask = own & np.isin(entries.numpy(ids.STATUS), statuses)
+            if mask.any():
+                yield entries.filter(mask)
+
+
+def _doing(snapshots: Iterable[Snapshot], operations: frozenset[str]) -> list[Snapshot]:
+    # an operation we do not know may have done anything
+    known = ADDS_DATA | REMOVES_DATA
+    return [item for item in snapshots if item.operation in operations or item.operation not in known]
+
+
+def no_new_data(context: Context, snapshots: Iterable[Snapshot], matching: FileFilter) -> None:
+    """No rows that match the filter were added (serializable isolation)."""
+    for entries in changed_entries(context, _doing(snapshots, ADDS_DATA), DATA, (Status.ADDED,), matching.may_hold):
+        _refuse(entries, matching.some(entries), "a concurrent commit added rows that match the filter")
+
+
+def no_removed_data(context: Context, snapshots: Iterable[Snapshot], matching: FileFilter) -> None:
+    """No files that may hold matching rows were removed."""
+    removed = changed_entries(context, _doing(snapshots, REMOVES_DATA), DATA, (Status.DELETED,))
+    for entries in removed:
+        _refuse(entries, matching.some(entries), "a concurrent commit removed rows that match the filter")
+
+
+def no_new_deletes(context: Context, snapshots: Iterable[Snapshot], matching: FileFilter) -> None:
+    """No delete files were added that may concern matching rows."""
+    for entries in changed_entries(context, _doing(snapshots, ADDS_DELETES), DELETES, (Status.ADDED,)):
+        _refuse(entries, matching.some_partitions(entries), "a concurrent commit deleted rows that match the filter")
+
+
+def no_new_deletes_for(
+    context: Context, snapshots: Iterable[Snapshot], files: Iterable[DataFile], *, ignore_equality: bool = False
+) -> None:
+    """No deletes were added that apply to these data files: replacing the files would bring the rows back."""
+    added = list(changed_entries(context, _doing(snapshots, ADDS_DELETES), DELETES, (Status.ADDED,)))
+    if ignore_equality:
+        added = [part.filter(part.numpy(ids.CONTENT) != Content.EQUALITY_DELETES) for part in added]
+    index = DeleteIndex(added)
+    if not len(index):
+        return
+    by_spec: dict[int, list[DataFile]] = {}
+    for file in files:
+        by_spec.setdefault(file.spec_id, []).append(file)
+    for spec_id, members in by_spec.items():
+        spec = context.metadata.spec(spec_id)
+        data = from_files(spec, partition_type(context.metadata, spec), members)
+        applied = index.apply_to(data)
+        _refuse(data, np.diff(applied.offsets) > 0, "a concurrent commit deleted rows of a file that is replaced")
+
+
+def files_exist(
+    context: Context, snapshots: Iterable[Snapshot], paths: set[str], *, skip_deletes: bool = False
+) -> None:
+    """None of these data files was removed."""
+    if not paths:
+        return
+    operations = REMOVES_DATA - {DELETE} if skip_deletes else REMOVES_DATA
+    value_set = pa.array(sorted(paths), pa.string())
+    for entries in changed_entries(context, _doing(snapshots, operations), DATA, (Status.DELETED,)):
+        gone = pc.is_in(entries.column(ids.FILE_PATH), value_set=value_set).to_numpy(zero_copy_only=False)
+        _refuse(entries, gone, "a concurrent commit removed a data file that the change refers to")
+
+
+def no_new_vectors(context: Context, snapshots: Iterable[Snapshot], targets: set[str]) -> None:
+    """No vector was added for these data files: a second one would lose the first one's positions."""
+    if not targets:
+        return
+    value_set = pa.array(sorted(targets), pa.string())
+    for entries in changed_entries(context, _doing(snapshots, ADDS_DELETES | {REPLACE}), DELETES, (Status.ADDED,)):
+        named = pc.is_in(entries.column(ids.REFERENCED_DATA_FILE), value_set=value_set)
+        _refuse(
+            entries, named.to_numpy(zero_copy_only=False), "a concurrent commit added deletes for the same data file"
+        )
+
+
+def _refuse(entries: Entries, mask: Mask, what: str) -> None:
+    if mask.any():
+        path = entries.column(ids.FILE_PATH)[int(np.flatnonzero(mask)[0])].as_py()
+        raise CommitConflict(f"{what}: {path}", hint="read the table again and repeat the change")
