@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,16 @@ from frazil.io.store import RelocatingStore, Store, Stores
 WRITTEN_AT = "/golden_iceberg/db"
 """Where the tables were when they were written: every location in them begins so."""
 
-_PLACES = [os.environ.get("FRAZIL_GOLDENS"), Path(__file__).parent / "goldens/iceberg", "/work/shared/goldens/iceberg"]
-GOLDENS = next((Path(place) for place in _PLACES if place and Path(place).is_dir()), None)
-"""The folder of the tables, or None where it is not there."""
+GOLDENS = Path(__file__).parent / "goldens/iceberg"
 
 
 def cases() -> list[str]:
-    """The names of all cases; none where the goldens are not there."""
-    return sorted(folder.name for folder in GOLDENS.iterdir() if folder.is_dir()) if GOLDENS else []
+    """The names of all cases."""
+    return sorted(folder.name for folder in GOLDENS.iterdir() if folder.is_dir())
 
 
 def expected(case: str) -> dict[str, Any]:
     """What Java reads from a case."""
-    assert GOLDENS is not None
     return json.loads((GOLDENS / case / "expected.json").read_text())
 
 

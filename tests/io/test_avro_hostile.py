@@ -86,8 +86,21 @@ def test_a_damaged_value_is_refused(name: str) -> None:
     assert error.value.hint
 
 
-@pytest.mark.parametrize("name", [n for n in VALUES if not n.startswith(("a UUID", "a decimal", "a time", "symbol",
-                                  "an int ", "a boolean", "half", "a string that", "an array whose block ends"))])  # fmt: skip
+# What only matters to a value that somebody wants to have.
+UNSEEN = (
+    "a UUID",
+    "a decimal",
+    "a time",
+    "symbol",
+    "an int ",
+    "a boolean",
+    "half",
+    "a string that",
+    "an array whose block e",
+)
+
+
+@pytest.mark.parametrize("name", [name for name in VALUES if not name.startswith(UNSEEN)])
 def test_damage_is_also_found_in_columns_that_are_stepped_over(name: str) -> None:
     schema, payload = VALUES[name]
     with pytest.raises(MalformedMetadata):
@@ -262,7 +275,7 @@ def test_any_byte_may_change_and_nothing_but_a_frazil_error_is_raised(codec: str
 def test_random_payloads_never_do_worse_than_a_frazil_error(seed: int) -> None:
     header = sample("null")
     header = header[: avro.read_header(header).size]
-    dice = random.Random(seed)
+    dice, stopped = random.Random(seed), 0
     for _ in range(500):
         payload = bytes(dice.choice([0, 1, 2, 3, 4, 128, 255, dice.randrange(256)]) for _ in range(dice.randrange(60)))
         data = header + z(dice.randrange(4)) + z(len(payload)) + payload + header[-16:]
@@ -270,4 +283,5 @@ def test_random_payloads_never_do_worse_than_a_frazil_error(seed: int) -> None:
             try:
                 avro.decode(avro.read_container(data), columns).validate(full=True)
             except FrazilError as error:
-                assert "sandbox" not in error.message
+                stopped += "sandbox" in error.message
+    assert stopped == 0

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import FrazilError, InvalidValue
@@ -400,6 +400,7 @@ def _zero(type_: Type) -> Any:
 
 @pytest.mark.parametrize("type_", list(VALUES), ids=str)
 def test_decoding_a_column_of_bounds_equals_decoding_each(type_: Type) -> None:
+    @settings(max_examples=40)
     @given(st.lists(st.none() | VALUES[type_], max_size=12), st.integers(0, 3), st.booleans())
     def check(values: list[Any], skip: int, large: bool) -> None:
         encoded = pa.array(
@@ -490,7 +491,9 @@ def test_bytes_that_are_no_geometry_are_refused(data: bytes) -> None:
     assert text
 
 
-@pytest.mark.parametrize("text", ["", "POINT", "POINT (1)", "POINT (1 x)", "POINT (1 2) 3", "CIRCLE (1 2)", "POINT (1 2"])
+@pytest.mark.parametrize(
+    "text", ["", "POINT", "POINT (1)", "POINT (1 x)", "POINT (1 2) 3", "CIRCLE (1 2)", "POINT (1 2"]
+)
 def test_text_that_is_no_geometry_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue):
         wkt_to_wkb(text)

@@ -56,10 +56,10 @@ class DeleteIndex:
         vectors, positions, others = [], [], []
         for part, start, targets in zip(self.parts, self.starts, self._targets, strict=False):
             content = part.numpy(ids.CONTENT)
-            is_vector = is_vector(part)
+            vector = is_vector(part)
             named = targets.is_valid().to_numpy(zero_copy_only=False)
             rows, deletes = self._by_path(data, part, targets, named)
-            for found, mask in ((vectors, is_vector[deletes]), (positions, ~is_vector[deletes])):
+            for found, mask in ((vectors, vector[deletes]), (positions, ~vector[deletes])):
                 found.append((rows[mask], deletes[mask] + start))
             scoped = (content == Content.POSITION_DELETES) & ~named
             positions.extend((r, d + start) for r, d in _by_partition(data, part, scoped, strictly_older=False))

@@ -12,7 +12,7 @@ from frazil.iceberg.manifest_list import ManifestFile
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.partition_types import partition_type
 from frazil.iceberg.planning import SummaryStats
-from frazil.model.binding import BoundExpression, bind
+from frazil.model.binding import bind
 from frazil.model.expressions import Expression
 from frazil.model.projection import inclusive, strict
 from frazil.model.schema import Schema
@@ -30,7 +30,7 @@ class FileFilter:
     case_sensitive: bool = True
 
     @cached_property
-    def bound(self) -> BoundExpression:
+    def bound(self) -> Expression:
         return bind(self.schema, self.where, case_sensitive=self.case_sensitive)
 
     @cached_property

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from frazil.iceberg.metadata import TableMetadata
 from frazil.model.partition import PartitionSpec
-from frazil.model.schema import Schema
-from frazil.model.types import NestedField, StructType
+from frazil.model.types import NestedField, StructType, Type
 
 
 def field_in_any_schema(metadata: TableMetadata, field_id: int) -> NestedField | None:
@@ -20,10 +19,9 @@ def field_in_any_schema(metadata: TableMetadata, field_id: int) -> NestedField |
 
 def partition_type(metadata: TableMetadata, spec: PartitionSpec) -> StructType:
     """The struct type of a spec's partition tuples."""
-    sources = {}
-    for part in spec.fields:
-        for source in part.source_ids:
-            found = field_in_any_schema(metadata, source)
-            if found is not None:
-                sources[source] = NestedField(found.id, f"source_{found.id}", found.type)
-    return spec.partition_type(Schema(tuple(sources.values())))
+
+    def source_type(field_id: int) -> Type | None:
+        found = field_in_any_schema(metadata, field_id)
+        return None if found is None else found.type
+
+    return spec.partition_type(source_type)

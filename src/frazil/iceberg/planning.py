@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +24,11 @@ from frazil.iceberg.manifest_reader import ManifestReader
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.partition_types import partition_type
 from frazil.iceberg.snapshot import Snapshot
-from frazil.io.store import Store
-from frazil.model.binding import BoundExpression, bind
+from frazil.model.binding import bind
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.model.partition import PartitionSpec
-from frazil.model.projection import inclusive, residual
+from frazil.model.projection import inclusive
+from frazil.model.residuals import residuals
 from frazil.model.schema import Schema
 from frazil.model.stats_evaluator import ColumnStats, might_match
 from frazil.model.types import StructType
@@ -45,7 +44,7 @@ class FileScanTask:
 
     file: DataFile
     deletes: tuple[DataFile, ...]
-    residual: BoundExpression
+    residual: Expression
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class ScanPlan:
 
     snapshot: Snapshot | None
     schema: Schema
-    filter: BoundExpression
+    filter: Expression
     parts: tuple[PlannedFiles, ...]
     delete_index: DeleteIndex
 
@@ -95,16 +94,13 @@ class ScanPlan:
 
     def tasks(self) -> Iterator[FileScanTask]:
         """One task per data file."""
-        residuals: dict[tuple[int, tuple[Any, ...]], BoundExpression] = {}
         for part in self.parts:
-            spec = part.entries.spec
-            for row, file in enumerate(part.entries.iter_files()):
-                key = (spec.spec_id, file.partition)
-                if key not in residuals:
-                    residuals[key] = residual(self.schema, spec, self.filter, file.partition)
-                numbers = part.deletes.of(row)
-                deletes = tuple(self.delete_files[number] for number in numbers)
-                yield FileScanTask(file, deletes, residuals[key])
+            entries = part.entries
+            columns = entries.partition_columns()
+            which, filters = residuals(self.schema, entries.spec, self.filter, columns, len(entries))
+            for row, file in enumerate(entries.iter_files()):
+                deletes = tuple(self.delete_files[number] for number in part.deletes.of(row))
+                yield FileScanTask(file, deletes, filters[which[row]])
 
     def to_arrow(self) -> pa.Table:
         """The planned files as a table: path, format, spec, rows, bytes, sequence number, number of deletes."""
@@ -183,15 +179,14 @@ class _SpecFilter:
 
     spec: PartitionSpec
     type: StructType
-    partition: BoundExpression | None
+    partition: Expression | None
 
 
 class Planner:
     """Plans scans of one table's metadata."""
 
-    def __init__(self, metadata: TableMetadata, store: Store, reader: ManifestReader) -> None:
+    def __init__(self, metadata: TableMetadata, reader: ManifestReader) -> None:
         self._metadata = metadata
-        self._store = store
         self._reader = reader
 
     def plan(
@@ -202,7 +197,6 @@ class Planner:
         where: Expression,
         *,
         case_sensitive: bool = True,
-        nan_ordered: bool = False,
         with_metrics: bool = False,
     ) -> ScanPlan:
         """Files of the manifests that may hold rows matching `where`, with their deletes."""
@@ -210,11 +204,11 @@ class Planner:
         unfiltered = isinstance(bound, AlwaysTrue)
         columns = PLAN_COLUMNS if unfiltered and not with_metrics else FILTER_COLUMNS
         matching = self._matching(
-            _of(manifests, DELETES), FILTER_COLUMNS, schema, bound, nan_ordered=nan_ordered, metrics_tell=False
+            _of(manifests, DELETES), FILTER_COLUMNS, schema, bound, metrics_tell=False
         )
         deletes = DeleteIndex(list(matching))
         parts = []
-        for entries in self._matching(_of(manifests, DATA), columns, schema, bound, nan_ordered=nan_ordered):
+        for entries in self._matching(_of(manifests, DATA), columns, schema, bound):
             if len(entries):
                 parts.append(PlannedFiles(entries, deletes.apply_to(entries)))
         return ScanPlan(snapshot, schema, bound, tuple(parts), deletes)
@@ -224,9 +218,8 @@ class Planner:
         manifests: Sequence[ManifestFile],
         columns: frozenset[int],
         schema: Schema,
-        bound: BoundExpression,
+        bound: Expression,
         *,
-        nan_ordered: bool,
         metrics_tell: bool = True,
     ) -> Iterator[Entries]:
         unfiltered = isinstance(bound, AlwaysTrue)
@@ -241,22 +234,22 @@ class Planner:
             if spec_filter.partition is None or unfiltered:
                 chosen.extend(members)
                 continue
-            keep = might_match(spec_filter.partition, SummaryStats(members, spec_filter.type), nan_ordered=nan_ordered)
+            keep = might_match(spec_filter.partition, SummaryStats(members, spec_filter.type))
             chosen.extend(manifest for manifest, kept in zip(members, keep, strict=True) if kept)
         fields = {column.id: column for column in schema.all_fields()}
         for entries in self._reader.read(chosen, columns):
             entries = entries.filter(entries.live)
             spec_filter = filters[entries.spec.spec_id]
             if not unfiltered and len(entries) and spec_filter.partition is not None:
-                partition_mask = might_match(spec_filter.partition, PartitionStats(entries), nan_ordered=nan_ordered)
+                partition_mask = might_match(spec_filter.partition, PartitionStats(entries))
                 entries = entries.filter(partition_mask)
             # an equality delete may carry values of other columns than its keys, which say nothing of the rows it hits
             if not unfiltered and len(entries) and metrics_tell:
                 metrics = MetricsStats(entries, fields)
-                entries = entries.filter(might_match(bound, metrics, nan_ordered=nan_ordered))
+                entries = entries.filter(might_match(bound, metrics))
             yield entries
 
-    def _spec_filter(self, spec_id: int, schema: Schema, bound: BoundExpression) -> _SpecFilter:
+    def _spec_filter(self, spec_id: int, schema: Schema, bound: Expression) -> _SpecFilter:
         spec = self._metadata.spec(spec_id)
         type_ = partition_type(self._metadata, spec)
         projected = inclusive(schema, spec, bound)

@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 from frazil.iceberg.delete_reader import DeleteReader, EqualityKeys, matches_keys
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FileScanTask, ScanPlan
-from frazil.iceberg.properties import NAME_MAPPING
+from frazil.iceberg.properties import DEFAULT_NAME_MAPPING
 from frazil.iceberg.scan_columns import leaf, merge, prune, schema_with
 from frazil.io.data_files import read_data_file
 from frazil.io.deletion_vector import DeletionVector
 from frazil.io.store import Store
 from frazil.model.arrow import schema_to_arrow
 from frazil.model.arrow_evaluator import filter_mask
-from frazil.model.binding import BoundExpression
-from frazil.model.expressions import AlwaysTrue
+from frazil.model.binding import field_ids
+from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.model.name_mapping import NameMapping
 from frazil.model.schema import FILE, LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID, SPEC_ID_ID, Schema
 from frazil.model.transforms import IdentityTransform
@@ -49,8 +49,8 @@ class TaskReader:
 
     @cached_property
     def _name_mapping(self) -> NameMapping | None:
-        text = self.metadata.properties.get(NAME_MAPPING)
-        return None if text is None else NameMapping.parse(text)
+        text = self.metadata.property_reader.get(DEFAULT_NAME_MAPPING)
+        return None if text is None else NameMapping.from_json(text)
 
     @cached_property
     def _arrow_schema(self) -> pa.Schema:
@@ -92,7 +92,7 @@ class TaskReader:
     def _read_schema(self, task: FileScanTask, keys: Sequence[EqualityKeys]) -> Schema:
         wanted = [column for column in self.output.fields if column.id not in _COMPUTED]
         schema = Schema(tuple(wanted))
-        names = [self.schema.name_of(number) for number in sorted(task.residual.field_ids())]
+        names = [self.schema.name_of(number) for number in sorted(field_ids(task.residual))]
         filtered = self.schema.select([name for name in names if name is not None])
         schema = merge(schema, filtered)
         numbers = sorted({number for key in keys for number in key.field_ids})
@@ -113,7 +113,7 @@ class TaskReader:
         start: int,
         vector: DeletionVector | None,
         keys: Sequence[EqualityKeys],
-        residual: BoundExpression,
+        residual: Expression,
     ) -> npt.NDArray[np.bool_] | None:
         kept: npt.NDArray[np.bool_] | None = None
         if vector is not None:
@@ -123,7 +123,7 @@ class TaskReader:
             alive = ~matches_keys(columns, key)
             kept = alive if kept is None else kept & alive
         if not isinstance(residual, AlwaysTrue):
-            matching = filter_mask(residual, batch, schema).to_numpy(zero_copy_only=False)
+            matching = filter_mask(residual, batch).to_numpy(zero_copy_only=False)
             kept = matching if kept is None else kept & matching
         return kept
 

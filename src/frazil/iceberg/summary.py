@@ -50,15 +50,16 @@ def _count(
         return
     _count_kinds(entries, counts, adding=adding)
     tuples = entries.partition_tuples()
+    types = [column.type for column in entries.partition_type.fields]
     distinct = dict.fromkeys(tuples)
     if len(distinct) == 1:
-        path = entries.spec.partition_path(entries.partition_type, tuples[0])
+        path = entries.spec.path_of(types, tuples[0])
         _count_kinds(entries, partitions.setdefault(path, {}), adding=adding)
         return
     numbers = {values: number for number, values in enumerate(distinct)}
     owners = np.fromiter((numbers[values] for values in tuples), np.int64, len(tuples))
     for values, number in numbers.items():
-        path = entries.spec.partition_path(entries.partition_type, values)
+        path = entries.spec.path_of(types, values)
         inner = partitions.setdefault(path, {})
         if len(numbers) <= 100:  # more would never be told: see the limit above
             _count_kinds(entries.filter(owners == number), inner, adding=adding)

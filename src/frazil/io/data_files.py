@@ -57,11 +57,18 @@ def read_data_file(
     match file_format.lower():
         case "parquet":
             from frazil.io.parquet import read_parquet
-            from frazil.io.row_groups import row_group_filter
+            from frazil.io.parquet_stats import row_group_filter
 
-            keep = None if filter is None else row_group_filter(location, filter, schema, mapping)
+            keep = None if filter is None else row_group_filter(filter)
             return read_parquet(
-                store, location, schema, name_mapping=mapping, constants=values, batch_rows=batch_rows, keep=keep, split=split
+                store,
+                location,
+                schema,
+                name_mapping=mapping,
+                constants=values,
+                batch_rows=batch_rows,
+                keep=keep,
+                split=split,
             )
         case "orc":
             from frazil.io.orc import read_orc

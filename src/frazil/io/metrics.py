@@ -99,7 +99,7 @@ class MetricsModes:
 
     @classmethod
     def of(cls, schema: Schema, properties: Mapping[str, str], sorted_by: Iterable[int] = ()) -> MetricsModes:
-        """From table properties. Columns the table is sorted by (`sorted_by`, ids) have bounds unless told otherwise."""
+        """From table properties. Columns the table is sorted by (`sorted_by`, ids) have bounds by default."""
         given = properties.get("write.metadata.metrics.default")
         default = MetricsMode.parse(DEFAULT_MODE if given is None else given)
         modes = dict.fromkeys(schema.field_ids, default)
@@ -142,7 +142,7 @@ class MetricsCollector:
         self._rows = 0
         self._columns = [
             _Column(column, path, modes[column.id])
-            for column, path in _reachable(schema.as_struct, ())
+            for column, path in reachable_fields(schema.as_struct)
             if modes[column.id].counts
         ]
 
@@ -169,11 +169,11 @@ class MetricsCollector:
         )
 
 
-def _reachable(type_: StructType, path: tuple[int, ...]) -> Iterator[tuple[NestedField, tuple[int, ...]]]:
+def reachable_fields(type_: StructType, path: tuple[int, ...] = ()) -> Iterator[tuple[NestedField, tuple[int, ...]]]:
     """The leaf fields reached through structs only, with their positions."""
     for index, column in enumerate(type_.fields):
         if isinstance(column.type, StructType):
-            yield from _reachable(column.type, (*path, index))
+            yield from reachable_fields(column.type, (*path, index))
         elif not isinstance(column.type, ListType | MapType | UnknownType):
             yield column, (*path, index)
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.orc as orc
+from pyarrow import orc
 
 from frazil.io.damage import reading
+from frazil.io.orc_tail import Stripe, read_tail
+from frazil.io.orc_timestamps import pyarrow_checks_range, read_stripe_in_microseconds
 from frazil.io.resolve import Resolver, file_fields
 from frazil.model.name_mapping import NameMapping
 from frazil.model.schema import Schema
@@ -35,10 +37,38 @@ def read_orc(
         names = [file.schema.names[index] for index in resolver.columns]
         # one column at least, to count the rows; all of them where a name could also mean a path inside another column
         read = None if any("." in name for name in file.schema.names) else names or file.schema.names[:1]
+        tail = read_tail(source)
         first = 0
         for number in range(file.nstripes):
-            stripe = file.reader.read_stripe(number, columns=read)
+            if split is not None and not _begins_in(tail.stripes[number], split):
+                first += tail.stripes[number].rows
+                continue
+            stripe = _read_stripe(source, file, number, read)
             inside = file_fields(location, stripe.schema, name_mapping)
             for at in range(0, stripe.num_rows, batch_rows):
                 yield first + at, resolver.batch(stripe.slice(at, batch_rows), inside)
             first += stripe.num_rows
+
+
+def _begins_in(stripe: Stripe, split: tuple[int, int]) -> bool:
+    return split[0] <= stripe.offset < split[0] + split[1]
+
+
+def _has_microseconds(field: pa.Field) -> bool:
+    """Whether there is a timestamp in the field that is not one of nanoseconds, by what the writer says."""
+    if pa.types.is_timestamp(field.type):
+        return (field.metadata or {}).get(b"iceberg.timestamp-unit") != b"NANOS"
+    return any(_has_microseconds(field.type.field(index)) for index in range(field.type.num_fields))
+
+
+def _read_stripe(source: pa.NativeFile, file: orc.ORCFile, number: int, columns: list[str] | None) -> pa.RecordBatch:
+    schema = file.schema
+    if not any(_has_microseconds(field) for field in schema if columns is None or field.name in columns):
+        return file.reader.read_stripe(number, columns=columns)
+    if pyarrow_checks_range():
+        try:
+            return file.reader.read_stripe(number, columns=columns)
+        except pa.ArrowInvalid as error:
+            if "out of range" not in str(error):
+                raise
+    return read_stripe_in_microseconds(source, schema, number, columns)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.orc as orc
+from pyarrow import orc
 
 from frazil.errors import InvalidValue
 from frazil.io.written_file import DataFileWriter, OpenSink, choice, whole

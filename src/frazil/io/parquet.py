@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.io.damage import reading
-from frazil.io.resolve import Resolver, file_fields
+from frazil.io.resolve import FileField, Resolver, file_fields
 from frazil.model.name_mapping import NameMapping
 from frazil.model.schema import Schema
 
 if TYPE_CHECKING:
     from frazil.io.store import Store
 
-Keep = Callable[[pq.FileMetaData, int], bool]
-"""Says of a row group (metadata of the file, number of the group) whether it may hold rows that are wanted."""
+Keep = Callable[[pq.FileMetaData, Sequence[FileField]], Sequence[bool]]
+"""Says of each row group of a file (its footer, its fields) whether it may hold rows that are wanted."""
 
 
 def open_parquet(source: pa.NativeFile) -> pq.ParquetFile:
@@ -42,13 +42,15 @@ def read_parquet(
         file = open_parquet(source)
         resolver = Resolver(location, schema, file_fields(location, file.schema_arrow, name_mapping), constants or {})
         leaves = resolver.leaves
+        groups = file.metadata.num_row_groups
+        kept = [True] * groups if keep is None else keep(file.metadata, resolver.fields)
         first = 0
-        for number in range(file.metadata.num_row_groups):
+        for number in range(groups):
             rows = file.metadata.row_group(number).num_rows
             start, first = first, first + rows
             if split is not None and not split[0] <= row_group_offset(file.metadata, number) < split[0] + split[1]:
                 continue
-            if keep is not None and not keep(file.metadata, number):
+            if not kept[number]:
                 continue
             if not leaves:
                 yield from _without_columns(resolver, start, rows, batch_rows)

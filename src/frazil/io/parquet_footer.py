@@ -37,7 +37,7 @@ def annotate(tail: bytes, types: Mapping[int, Type]) -> bytes:
     count, _ = reader.list_header()
     for _ in range(count):
         last, field_id, has_type = reader.schema_element()
-        if field_id in types and not has_type:
+        if field_id is not None and field_id in types and not has_type:
             end = reader.at - 1  # before the byte that ends the struct
             parts += [footer[copied:end], bytes([_LOGICAL_TYPE - last << 4 | _STRUCT]), _logical_type(types[field_id])]
             copied = end

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from frazil.errors import InvalidArgument
 from frazil.io.parquet import row_group_offset
 from frazil.io.parquet_footer import annotate
+from frazil.io.parquet_stats import column_sizes
 from frazil.io.resolve import file_fields
 from frazil.io.written_file import DataFileWriter, OpenSink, choice, whole
 from frazil.model.arrow import schema_to_arrow
@@ -56,13 +57,14 @@ class ParquetWriter(DataFileWriter):
             ]
         self._tail = OpenSink(self._sink)
         self._collected: list[pq.FileMetaData] = []
-        document = json.dumps(self.stored_schema.to_json(), separators=(",", ":"))
         self._writer = pq.ParquetWriter(
             self._tail,
-            schema_to_arrow(self.stored_schema).with_metadata({"iceberg.schema": document}),
+            schema_to_arrow(self.stored_schema),
             metadata_collector=self._collected,
             **self._options,
         )
+        document = json.dumps(self.stored_schema.to_json(), separators=(",", ":"))
+        self._writer.add_key_value_metadata({"iceberg.schema": document})
 
     @property
     def estimated_bytes(self) -> int:
@@ -98,7 +100,7 @@ class ParquetWriter(DataFileWriter):
             tail = tail[:start] + annotate(tail[start:], self._annotated)
         self._sink.write(tail)
         offsets = tuple(row_group_offset(metadata, number) for number in range(metadata.num_row_groups))
-        return column_sizes(metadata), offsets
+        return column_sizes(metadata, file_fields(self.location, metadata.schema.to_arrow_schema())), offsets
 
     def abort(self) -> None:
         """Give up; nothing is left at the location."""
@@ -108,18 +110,6 @@ class ParquetWriter(DataFileWriter):
 
 
 _GEO = GeometryType | GeographyType
-
-
-def column_sizes(metadata: pq.FileMetaData) -> dict[int, int]:
-    """Compressed bytes of each column that has a field id."""
-    ids = [field.id for top in file_fields("", metadata.schema.to_arrow_schema()) for field in top.walk() if not field.fields]
-    sizes: dict[int, int] = {}
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for index, field_id in enumerate(ids):
-            if field_id is not None:
-                sizes[field_id] = sizes.get(field_id, 0) + group.column(index).total_compressed_size
-    return sizes
 
 
 def _paths(type_: Type, path: str) -> Iterator[tuple[str, Type]]:

@@ -48,7 +48,9 @@ def _allowed(source: pa.DataType, target: pa.DataType, type_: Type) -> bool:
     if pa.types.is_floating(target):
         return bool(pa.types.is_floating(source)) and source.bit_width <= target.bit_width
     if pa.types.is_decimal(target):
-        return bool(pa.types.is_decimal(source)) and source.scale == target.scale and source.precision <= target.precision
+        return (
+            bool(pa.types.is_decimal(source)) and source.scale == target.scale and source.precision <= target.precision
+        )
     if pa.types.is_time(target):
         return bool(pa.types.is_time(source)) or source == pa.int64()  # ORC keeps times as longs
     if isinstance(type_, DateType):
@@ -70,7 +72,7 @@ def _allowed(source: pa.DataType, target: pa.DataType, type_: Type) -> bool:
 
 
 def _timestamps(array: pa.Array, type_: Type, target: pa.TimestampType) -> pa.Array:
-    """From dates (checked for range), and from timestamps of another unit. Files of old writers may have another zone."""
+    """From dates, checked for range, and from timestamps of another unit. A zone in the file means nothing."""
     if pa.types.is_date(array.type):
         if not isinstance(type_, TimestampType | TimestampNsType):
             raise _unpromotable(array.type, type_)

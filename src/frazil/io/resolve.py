@@ -26,8 +26,8 @@ from frazil.model.arrow import (
 )
 from frazil.model.name_mapping import NameMapping
 from frazil.model.schema import Schema
-from frazil.model.types import ListType, MapType, NestedField, StructType, Type, UnknownType, VariantType, children
 from frazil.model.shredded import assemble
+from frazil.model.types import ListType, MapType, NestedField, StructType, Type, UnknownType, VariantType, children
 
 _ORC_ID_KEY = b"iceberg.id"
 
@@ -38,6 +38,7 @@ class FileField:
 
     id: int | None
     name: str
+    type: pa.DataType
     mapped: bool
     fields: tuple[FileField, ...]
 
@@ -81,7 +82,7 @@ def _file_field(field: pa.Field) -> FileField:
     elif is_arrow_list(kind):
         # files name it `item`, `array`, ...: the specification's name is the one mappings have
         inner = (kind.value_field.with_name("element"),)
-    return FileField(number, field.name, False, tuple(_file_field(child) for child in inner))
+    return FileField(number, field.name, kind, False, tuple(_file_field(child) for child in inner))
 
 
 def _with_mapping(field: FileField, mapping: NameMapping) -> FileField:
@@ -90,6 +91,7 @@ def _with_mapping(field: FileField, mapping: NameMapping) -> FileField:
     return FileField(
         None if found is None else found.field_id,
         field.name,
+        field.type,
         True,
         tuple(_with_mapping(child, inner) for child in field.fields),
     )
@@ -154,7 +156,7 @@ class Resolver:
         value = column.initial_default
         if value is None and column.required:
             raise MalformedData(
-                f"required column {self.schema.name_of(column.id)!r} (field id {column.id}) is missing in {self.location}",
+                f"required column {self.schema.name_of(column.id)!r} (id {column.id}) is missing in {self.location}",
                 hint="the file was not written for this table, or its name mapping leaves the column out",
                 location=self.location,
             )

@@ -1,4 +1,4 @@
-"""What writers of data files have in common: the interface, the result, the options, and leaving out unknown columns."""
+"""What writers of data files have in common: the interface, the result, options, and what is not stored."""
 
 from __future__ import annotations
 
@@ -249,5 +249,6 @@ def _stored_array(array: pa.Array, type_: Type, stored: Type) -> pa.Array:
         return rebuild_struct(array, children, arrow)
     if isinstance(type_, ListType) and isinstance(stored, ListType):
         return rebuild_list(array, _stored_array(array.values, type_.element.type, stored.element.type), arrow)
-    assert isinstance(type_, MapType) and isinstance(stored, MapType)
+    assert isinstance(type_, MapType)
+    assert isinstance(stored, MapType)
     return rebuild_map(array, array.keys, _stored_array(array.items, type_.value.type, stored.value.type), arrow)

@@ -78,7 +78,7 @@ def _test(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
         case Operation.IS_NAN:
             return pc.is_nan(array)
         case Operation.NOT_NAN:
-            return pc.invert(pc.is_nan(array).fill_null(False))
+            return pc.invert(pc.is_nan(array))
         case Operation.STARTS_WITH:
             return pc.starts_with(array, values[0])
         case Operation.NOT_STARTS_WITH:
@@ -109,7 +109,7 @@ def to_arrow_filter(expression: Expression, schema: pa.Schema) -> pc.Expression 
         ]
         return reduce(lambda left, right: left & right, parts) if parts else None
     if isinstance(expression, Or):
-        either = [to_arrow_filter(operand, schema) for operand in expression.operands]
+        either: list[Any] = [to_arrow_filter(operand, schema) for operand in expression.operands]
         return None if any(part is None for part in either) else reduce(lambda left, right: left | right, either)
     if isinstance(expression, BoundPredicate):
         return _pushed(expression, schema)

@@ -10,25 +10,18 @@
 Literals keep their exact meaning: one that no value of the column can equal, or that lies beyond the column's range,
 becomes the comparison that is true for the same rows. For floating point columns a literal is rounded to the nearest
 value, as in SQL. A bound predicate has IEEE meaning: NaN is unequal to everything and not ordered. With `nan_ordered`
-the filter is understood as Spark understands it (NaN equals itself and is greater than any number) and bound to
-predicates that say so explicitly.
+the filter is understood as Spark understands it (NaN equals itself and is greater than any number, null is not NaN)
+and bound to predicates that say so explicitly.
 """
 
 from __future__ import annotations
 
-import datetime
 import math
-import struct
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from typing import Any
 
-from frazil.errors import FrazilError, InvalidExpression, InvalidValue
-from frazil.model import temporal
-from frazil.model.operations import Operation
+from frazil.errors import InvalidExpression
 from frazil.model.expression_sql import predicate_sql, quote_name
 from frazil.model.expressions import (
     AlwaysFalse,
@@ -44,29 +37,22 @@ from frazil.model.expressions import (
     or_,
 )
 from frazil.model.literals import nearest_float, plain_value, quantity, text_value, units_of
+from frazil.model.operations import Operation
 from frazil.model.schema import Schema
 from frazil.model.transforms import IdentityTransform, Transform, UnknownTransform, VoidTransform
 from frazil.model.types import (
-    BinaryType,
-    BooleanType,
     DateType,
-    DecimalType,
     DoubleType,
-    FixedType,
     FloatType,
     GeographyType,
     GeometryType,
-    IntegerType,
-    LongType,
     PrimitiveType,
     StringType,
     StructType,
-    TimeType,
     Type,
     UnknownType,
-    UuidType,
 )
-from frazil.model.values import Timestamps, canonical, friendly, from_text, has_zone, timestamp_digits
+from frazil.model.values import friendly
 
 Literal = Any
 
@@ -131,7 +117,9 @@ class BoundPredicate(Expression):
         return predicate_sql(self.operation, str(self.term), shown)
 
 
-def bind(schema: Schema, expression: Expression, *, case_sensitive: bool = True, nan_ordered: bool = False) -> Expression:
+def bind(
+    schema: Schema, expression: Expression, *, case_sensitive: bool = True, nan_ordered: bool = False
+) -> Expression:
     """The filter over the columns of the schema; And, Or, constants and BoundPredicates only.
 
     Unknown columns are a ColumnNotFound, literals that cannot be compared with their column an InvalidExpression. A
@@ -217,13 +205,15 @@ def _bind_predicate(
     operation = node.operation.negated if negate else node.operation
     if operation in {Operation.IS_NULL, Operation.NOT_NULL}:
         return _null_test(operation, term)
-    if isinstance(term.type, UnknownType):  # always null: only `is not NaN` holds for it
-        return AlwaysTrue() if operation is Operation.NOT_NAN else AlwaysFalse()
+    if isinstance(term.type, UnknownType):  # always null
+        return AlwaysFalse()
     floating = isinstance(term.type, FloatType | DoubleType)
     if operation in {Operation.IS_NAN, Operation.NOT_NAN}:
         if not floating:
             raise InvalidExpression(f"column {node.column!r} of type {term.type} has no NaN", hint="remove the test")
-        return BoundPredicate(operation, term)
+        found = BoundPredicate(operation, term)
+        # to Spark null is no NaN
+        return or_(found, _null_test(Operation.IS_NULL, term)) if nan_ordered and operation is Operation.NOT_NAN else found
     if not isinstance(term.type, PrimitiveType) or isinstance(term.type, GeometryType | GeographyType):
         raise InvalidExpression(
             f"column {node.column!r} of type {term.type} cannot be compared", hint="only IS NULL and IS NOT NULL work"
@@ -235,7 +225,7 @@ def _bind_predicate(
     return _compare_floating(node.operation, operation, term, node.literals, nan_ordered)
 
 
-def _null_test(operation: term: BoundTerm) -> Expression:
+def _null_test(operation: Operation, term: BoundTerm) -> Expression:
     wants_null = operation is Operation.IS_NULL
     if not term.nullable:
         return AlwaysFalse() if wants_null else AlwaysTrue()
@@ -330,7 +320,7 @@ def _compare_floating(
 def _compare_with_nan(operation: Operation, term: BoundTerm, numbers: list[Literal]) -> Expression:
     """Spark's meaning of a comparison with NaN, the greatest value and equal to itself."""
     is_nan = BoundPredicate(Operation.IS_NAN, term)
-    is_number = and_(BoundPredicate(Operation.NOT_NAN, term), _not_null(term))
+    is_number = BoundPredicate(Operation.NOT_NAN, term)
     match operation:
         case Operation.EQ | Operation.GT_EQ:
             return is_nan

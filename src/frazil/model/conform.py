@@ -1,7 +1,7 @@
 """Rows as people bring them, made into batches of exactly the table's schema, or refused with the column's name.
 
-Columns go by name. A column that is not given gets its write default, or null. Values are cast only where nothing can be
-lost: no overflow, no rounding, no null in a required column, at any depth.
+Columns go by name. A column that is not given gets its write default, or null. Values are cast only where nothing can
+be lost: no overflow, no rounding, no null in a required column, at any depth.
 
 >>> from frazil.model.arrow import schema_from_anything
 >>> schema = schema_from_anything("id BIGINT NOT NULL, name STRING")
@@ -50,7 +50,11 @@ def conform(rows: Any, schema: Schema) -> Iterator[pa.RecordBatch]:
 
     Columns are checked before the first row is read; values as the batches come.
     """
-    if isinstance(rows, Sequence) and not isinstance(rows, str | bytes) and all(isinstance(row, Mapping) for row in rows):
+    if (
+        isinstance(rows, Sequence)
+        and not isinstance(rows, str | bytes)
+        and all(isinstance(row, Mapping) for row in rows)
+    ):
         return iter([_from_dicts(rows, schema)] if rows else [])
     names, batches = _opened(rows)
     if names is not None:
@@ -144,7 +148,9 @@ def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pa.RecordB
             ]
             array = array_from_canonical(column.type, values)
         except InvalidValue as error:
-            raise InvalidValue(f"column {column.name!r}: {error.message}", hint=error.hint, column=column.name) from error
+            raise InvalidValue(
+                f"column {column.name!r}: {error.message}", hint=error.hint, column=column.name
+            ) from error
         _check_nulls(array, None, column, column.name)
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=schema_to_arrow(schema))

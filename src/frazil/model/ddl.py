@@ -1,7 +1,7 @@
 """Schemas written as DDL text, as Spark SQL writes them.
 
-`TIMESTAMP` is a point in time (timestamptz) and `TIMESTAMP_NTZ` the one without time zone, as in Spark; the names of the
-Iceberg specification that Spark does not use (`long`, `timestamptz`, `uuid`, `fixed[16]`, `time`, ...) are understood too.
+`TIMESTAMP` is a point in time (timestamptz) and `TIMESTAMP_NTZ` the one without time zone, as in Spark; names of the
+Iceberg specification that Spark does not use (`long`, `timestamptz`, `uuid`, `fixed[16]`, `time`, ...) are understood.
 
 >>> [str(column) for column in parse_ddl("id BIGINT NOT NULL COMMENT 'key', s STRUCT<a: INT, b: DECIMAL(9,2)>")]
 ['0: id: required long', '0: s: optional struct<0: a: optional int, 0: b: optional decimal(9, 2)>']
@@ -65,7 +65,13 @@ _SPARK_NAMES: Mapping[str, Type] = {
     "varchar": StringType(),
     "char": StringType(),
 }
-_NAMES: Mapping[str, Type] = {**SIMPLE_TYPES, **_SPARK_NAMES, "float": FloatType(), "double": DoubleType(), "date": DateType()}
+_NAMES: Mapping[str, Type] = {
+    **SIMPLE_TYPES,
+    **_SPARK_NAMES,
+    "float": FloatType(),
+    "double": DoubleType(),
+    "date": DateType(),
+}
 
 
 def parse_ddl(text: str) -> list[NestedField]:

@@ -19,7 +19,6 @@ from typing import Any
 
 from frazil.errors import FrazilError, InvalidExpression
 from frazil.model import temporal
-from frazil.model.operations import Operation
 from frazil.model.expressions import (
     MAX_DEPTH,
     AlwaysFalse,
@@ -38,6 +37,7 @@ from frazil.model.expressions import (
     predicate,
     transformed,
 )
+from frazil.model.operations import Operation
 from frazil.model.transforms import UnknownTransform, parse_transform
 
 _HINT = "see the JSON form in Iceberg's expressions specification"
@@ -102,7 +102,7 @@ def _is(node: Any, kind: str) -> bool:
     return isinstance(node, Mapping) and isinstance(node.get("type"), str) and node["type"].lower() == kind
 
 
-def _predicate_from_json(operation: document: Mapping[str, Any]) -> Expression:
+def _predicate_from_json(operation: Operation, document: Mapping[str, Any]) -> Expression:
     if operation.is_unary:
         return predicate(operation, _term(_member(document, "term", "child")))
     if operation.is_set:

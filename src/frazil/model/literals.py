@@ -1,8 +1,8 @@
 """Literals of filters measured in the units of a column's type, without loss.
 
 A literal need not be a value of the column it is compared with: `x > 1.5` is meant for an integer `x`, `d = 0.125` for
-a decimal with two digits, a nanosecond for a column of microseconds. Countable types take an exact quantity; what may be
-compared with which type, and how text is read, is decided here.
+a decimal with two digits, a nanosecond for a column of microseconds. Countable types take an exact quantity. What may
+be compared with which type, and how text is read, is decided here.
 
 >>> from frazil.model.binding import BoundReference
 >>> quantity(BoundReference(1, DecimalType(9, 2), ("price",)), "0.125")
@@ -37,7 +37,7 @@ from frazil.model.types import (
     Type,
     UuidType,
 )
-from frazil.model.values import Timestamps, canonical, has_zone, timestamp_digits
+from frazil.model.values import Timestamps, canonical, from_text, has_zone, timestamp_digits
 
 _MICROS_PER_DAY = temporal.SECONDS_PER_DAY * 10**6
 
@@ -101,7 +101,7 @@ Quantity = Fraction | int
 """A literal measured in the units of a column."""
 
 _MAX_MAGNITUDE = 400  # of a decimal literal; beyond it one is as good as infinite, or as infinitely small
-_UNBOUNDED = 10**_MAX_MAGNITUDE
+_UNBOUNDED: int = 10**_MAX_MAGNITUDE
 
 
 def quantity(term: Typed, value: Any) -> Quantity:

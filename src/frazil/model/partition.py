@@ -115,13 +115,17 @@ class PartitionSpec:
 
     def partition_path(self, sources: Schema | SourceTypes, values: Sequence[Any]) -> str:
         """The directory of a partition, `name=value/...`, as the reference implementation writes it."""
+        return self.path_of([field.type for field in self.partition_type(sources).fields], values)
+
+    def path_of(self, types: Sequence[Type], values: Sequence[Any]) -> str:
+        """As `partition_path`, from the types of the partition values themselves."""
         if len(values) != len(self.fields):
             raise InvalidValue(
                 f"{len(values)} values for {len(self.fields)} partition fields", hint="give one for each"
             )
         parts = []
-        for field, value in zip(self.fields, values, strict=True):
-            shown = field.transform.to_human_string(field.result_type(sources), value)
+        for field, type_, value in zip(self.fields, types, values, strict=True):
+            shown = field.transform.to_human_string(type_, value)
             parts.append(f"{_url_encode(field.name)}={_url_encode(shown)}")
         return "/".join(parts)
 

@@ -27,7 +27,9 @@ Dictionary = Mapping[str, int]
 def assemble(group: pa.StructArray) -> pa.StructArray:
     """The variant column of a file, shredded or not, as struct<metadata, value>."""
     if not pa.types.is_struct(group.type) or group.type.get_field_index("metadata") < 0:
-        raise MalformedData(f"the file has {group.type} where variant was expected", hint="the file is of another table")
+        raise MalformedData(
+            f"the file has {group.type} where variant was expected", hint="the file is of another table"
+        )
     mask = group.is_null() if group.null_count else None
     metadata = _bytes(group, "metadata")
     if group.type.get_field_index("typed_value") < 0 and group.type.get_field_index("value") >= 0:
@@ -108,7 +110,9 @@ def _arrays(typed: pa.Array, rows: Sequence[tuple[list[str], Dictionary]], depth
     elements = _values(lists.values.slice(first, len(of_element)), of_element, depth + 1)
     return [
         # elements are never missing: a reader must take what has neither column for null
-        write_array([NULL if data is None else data for data in elements[offsets[row] - first : offsets[row + 1] - first]])
+        write_array(
+            [NULL if data is None else data for data in elements[offsets[row] - first : offsets[row + 1] - first]]
+        )
         if present
         else None
         for row, present in enumerate(lists.is_valid().to_pylist())
@@ -151,4 +155,6 @@ def _physical(typed: pa.Array) -> tuple[str, list[Any]]:
         return "string", typed.to_pylist()
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return "binary", typed.to_pylist()
-    raise Unsupported(f"variants shredded as {kind} cannot be read", hint="see Parquet's VariantShredding for the types")
+    raise Unsupported(
+        f"variants shredded as {kind} cannot be read", hint="see Parquet's VariantShredding for the types"
+    )

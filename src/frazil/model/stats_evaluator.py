@@ -133,7 +133,8 @@ def _evaluate(expression: Expression, stats: Stats, test: Callable[[_Column, Bou
             return np.full(stats.n, isinstance(node, AlwaysTrue))
         if isinstance(node, And | Or):
             parts = [walk(operand) for operand in node.operands]
-            return np.logical_and.reduce(parts) if isinstance(node, And) else np.logical_or.reduce(parts)
+            combined: Mask = (np.logical_and if isinstance(node, And) else np.logical_or).reduce(parts)
+            return combined
         if not isinstance(node, BoundPredicate):
             raise InvalidExpression(f"({node}) is not bound to a schema", hint="bind it first")
         column = known.get(node.term)
@@ -171,11 +172,13 @@ class _Column:
         complete = np.full(n, True)
         if reference.in_optional_struct and stats.record_count is not None:
             complete = _true(None if values is None else pc.equal(values, stats.record_count), n)
-        self.no_nulls = complete & _true(None if nulls is None else pc.equal(nulls, 0), n)
+        self.no_nulls: Mask = complete & _true(None if nulls is None else pc.equal(nulls, 0), n)
         if not reference.nullable:
             self.no_nulls = np.full(n, True)
-        self.no_nans = np.full(n, True)
-        self.all_null = self.all_nan = self.no_number = np.zeros(n, bool)
+        self.no_nans: Mask = np.full(n, True)
+        self.all_null: Mask = np.zeros(n, bool)
+        self.all_nan: Mask = self.all_null
+        self.no_number: Mask = self.all_null
         if values is not None and nulls is not None:
             self.all_null = _true(pc.and_(pc.equal(values, nulls), pc.greater_equal(values, 0)), n)
             self.no_number = self.all_null
@@ -188,7 +191,7 @@ class _Column:
 
     @staticmethod
     def _bounds(type_: Type, found: ColumnStats) -> tuple[pa.Array | None, pa.Array | None]:
-        bounds = []
+        bounds: list[pa.Array | None] = []
         for bound in (found.lower, found.upper):
             if bound is None or pa.types.is_null(bound.type):
                 bounds.append(None)
@@ -237,7 +240,7 @@ class _Column:
             case Operation.IS_NAN:
                 return ~(self.no_nans | self.all_null)
             case Operation.NOT_NAN:
-                return ~self.all_nan
+                return ~(self.all_nan | self.all_null)
             case Operation.LT:
                 return ~self.no_number & self._is(self.lower, "less", values[0], unknown=True)
             case Operation.LT_EQ:
@@ -270,7 +273,7 @@ class _Column:
             case Operation.IS_NAN:
                 return self.all_nan
             case Operation.NOT_NAN:
-                return self.no_nans | self.all_null
+                return numbers
             case Operation.LT:
                 return numbers & self._is(self.upper, "less", values[0], unknown=False)
             case Operation.LT_EQ:

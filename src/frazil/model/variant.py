@@ -17,6 +17,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import decimal
+import itertools
 import json
 import math
 import struct
@@ -95,12 +96,12 @@ def _read_dictionary(metadata: bytes) -> tuple[list[str], int]:
     if start > len(metadata):
         raise _damaged(f"it claims {count} field names")
     offsets = [_unsigned(metadata, 1 + width * (index + 1), width) for index in range(count + 1)]
-    if offsets[0] != 0 or any(a > b for a, b in zip(offsets, offsets[1:], strict=False)):
+    if offsets[0] != 0 or any(a > b for a, b in itertools.pairwise(offsets)):
         raise _damaged("the offsets of its field names do not ascend")
     if start + offsets[-1] > len(metadata):
         raise _damaged("its field names end after its bytes do")
     try:
-        names = [str(metadata[start + a : start + b], "utf-8") for a, b in zip(offsets, offsets[1:], strict=False)]
+        names = [str(metadata[start + a : start + b], "utf-8") for a, b in itertools.pairwise(offsets)]
     except UnicodeDecodeError as error:
         raise _damaged("a field name is not UTF-8") from error
     return names, start + offsets[-1]
@@ -143,9 +144,9 @@ def _elements(data: bytes, at: int, end: int) -> list[tuple[int, int]]:
     if start > end:
         raise _damaged(f"an array claims {count} elements")
     offsets = [_unsigned(data, offsets_at + width * index, width) for index in range(count + 1)]
-    if any(a > b for a, b in zip(offsets, offsets[1:], strict=False)) or start + offsets[-1] > end:
+    if any(a > b for a, b in itertools.pairwise(offsets)) or start + offsets[-1] > end:
         raise _damaged("the offsets of an array are out of range")
-    return [(start + a, start + b) for a, b in zip(offsets, offsets[1:], strict=False)]
+    return [(start + a, start + b) for a, b in itertools.pairwise(offsets)]
 
 
 def object_fields(data: bytes, at: int, end: int) -> list[tuple[int, int, int]]:
@@ -353,7 +354,9 @@ def write_object(fields: Mapping[str, bytes], dictionary: Mapping[str, int]) -> 
     width, id_width, large = _width(total), _width(max(ids, default=0)), len(ids) > 255
     header = 2 | (width - 1) << 2 | (id_width - 1) << 4 | large << 6
     head = bytes([header]) + len(ids).to_bytes(4 if large else 1, "little")
-    return b"".join([head, *(number.to_bytes(id_width, "little") for number in ids), _offsets(payload, width), *payload])
+    return b"".join(
+        [head, *(number.to_bytes(id_width, "little") for number in ids), _offsets(payload, width), *payload]
+    )
 
 
 def write_array(elements: Sequence[bytes]) -> bytes:

@@ -78,14 +78,14 @@ u8 *EXPORT(allocate)(u32 size) {
     return p;
 }
 
-u8 *EXPORT(reset)(void) {
+/* Forget everything, and make room for `size` bytes that begin with the nodes. */
+u8 *EXPORT(begin)(u32 size) {
     top = (u8 *)(((u32)&__heap_base + 15) & ~15u);
     failed_code = OK;
     failed_node = 0;
-    return top;
+    nodes = (node *)allocate(size);
+    return (u8 *)nodes;
 }
-
-void EXPORT(set_nodes)(node *program) { nodes = program; }
 
 INLINE void copy(u8 *to, const u8 *from, u32 n) {
     if (n <= 64) {                                        /* both sides have 16 bytes of slack */
@@ -157,24 +157,48 @@ static __attribute__((noinline)) const u8 *long_varint(const node *t, const u8 *
     FAIL(BAD_VARINT, t);
 }
 
+#define STOPS 0x8080808080808080ull
+#define UNZIGZAG(v) ((i64)((v) >> 1) ^ -(i64)((v) & 1))
+
+/* The value of a varint that lies in a word, without a branch on its length; `stops` has the top bits of last bytes. */
+INLINE u64 squeeze(u64 v, u64 stops) {
+    v &= (stops ^ (stops - 1)) & 0x7F7F7F7F7F7F7F7Full;
+    v = (v & 0x007F007F007F007Full) | (v & 0x7F007F007F007F00ull) >> 1;
+    v = (v & 0x00003FFF00003FFFull) | (v & 0x3FFF00003FFF0000ull) >> 2;
+    return (v & 0x000000000FFFFFFFull) | (v & 0x0FFFFFFF00000000ull) >> 4;
+}
+
 INLINE const u8 *varint(const node *t, const u8 *p, const u8 *block_end, i64 *value) {
     u64 v;
     if (likely(block_end - p >= 8)) {
         __builtin_memcpy(&v, p, 8);
-        u64 stops = ~v & 0x8080808080808080ull;
+        u64 stops = ~v & STOPS;
         if (stops & 0x80) {
             v &= 127;
             p += 1;
-        } else if (likely(stops != 0)) {                  /* 2 to 8 bytes, without a branch on how many */
+        } else if (likely(stops != 0)) {                  /* 2 to 8 bytes */
             p += (__builtin_ctzll(stops) >> 3) + 1;
-            v &= (stops ^ (stops - 1)) & 0x7F7F7F7F7F7F7F7Full;
-            v = (v & 0x007F007F007F007Full) | (v & 0x7F007F007F007F00ull) >> 1;
-            v = (v & 0x00003FFF00003FFFull) | (v & 0x3FFF00003FFF0000ull) >> 2;
-            v = (v & 0x000000000FFFFFFFull) | (v & 0x0FFFFFFF00000000ull) >> 4;
+            v = squeeze(v, stops);
         } else if (!(p = long_varint(t, p, &v))) return 0;
     } else if (!(p = long_varint(t, p, &v))) return 0;
-    *value = (i64)(v >> 1) ^ -(i64)(v & 1);
+    *value = UNZIGZAG(v);
     return p;
+}
+
+/* Two varints of which the first is short, as a column's id is: one load for both. */
+INLINE const u8 *two_varints(const node *s, const node *t, const u8 *p, const u8 *block_end, i64 *first, i64 *second) {
+    if (likely(block_end - p >= 8)) {
+        u64 v;
+        __builtin_memcpy(&v, p, 8);
+        u64 key = v & 127, rest = v >> 8, stops = ~rest & (STOPS >> 8);
+        if (likely(!(v & 128) && stops)) {
+            rest = squeeze(rest, stops);
+            *first = UNZIGZAG(key);
+            *second = UNZIGZAG(rest);
+            return p + (__builtin_ctzll(stops) >> 3) + 2;
+        }
+    }
+    return (p = varint(s, p, block_end, first)) ? varint(t, p, block_end, second) : 0;
 }
 
 INLINE const u8 *length(const node *t, const u8 *p, u32 *size) {
@@ -206,10 +230,24 @@ INLINE const u8 *skip_varint(const node *t, const u8 *p) {
     u64 v;
     if (likely(end - p >= 8)) {
         __builtin_memcpy(&v, p, 8);
-        v = ~v & 0x8080808080808080ull;
+        v = ~v & STOPS;
         if (likely(v != 0)) return p + (__builtin_ctzll(v) >> 3) + 1;
     }
     return long_varint(t, p, &v);
+}
+
+/* Step over many varints by counting last bytes, a word at a time. */
+static const u8 *skip_varints(const node *t, const u8 *p, u32 count) {
+    while (count >= 8 && end - p >= 8) {
+        u64 v;
+        __builtin_memcpy(&v, p, 8);
+        count -= (u32)__builtin_popcountll(~v & STOPS);
+        p += 8;
+    }
+    /* The last word may have ended inside a number: going on from there ends at the same last byte. */
+    while (count--)
+        if (!(p = skip_varint(t, p))) return 0;
+    return p;
 }
 
 INLINE const u8 *skip_leaf(const node *t, const u8 *p) {
@@ -242,9 +280,15 @@ static const u8 *skip(const node *t, const u8 *p) {
                 continue;
             }
             if (!size) return p;
-            if (t[1].op == SKIP_RECORD && t[1].children == 2 && t[2].op == SKIP_VARINT && t[3].op < SKIP_RECORD) {
-                while (size--)                            /* metrics again, see below */
-                    if (!(p = skip_varint(t + 2, p)) || !(p = skip_leaf(t + 3, p))) return 0;
+            if (t[1].op == SKIP_RECORD && t[1].children == 2 && t[2].op == SKIP_VARINT && t[3].op < SKIP_FIXED) {
+                if (!(p = skip_varints(t, p, 2 * size))) return 0;
+            } else if (t[1].op == SKIP_RECORD && t[1].children == 2 && t[2].op == SKIP_VARINT && t[3].op == SKIP_BYTES) {
+                while (size--) {
+                    i64 key;
+                    if (!(p = two_varints(t + 2, t + 3, p, end, &key, &v))) return 0;
+                    if (v < 0 || v > end - p) FAIL(v < 0 ? BAD_LENGTH : TRUNCATED, t);
+                    p += v;
+                }
             } else {
                 while (size--)
                     if (!(p = skip(t + 1, p))) return 0;
@@ -348,7 +392,7 @@ static const u8 *metrics(node *key, node *val, u32 count, const u8 *p) {
     if (val->op == LONG) {
         i64 *values = (i64 *)val->data + val->n;
         while (keys < stop) {
-            if (!(p = varint(key, p, block_end, &k)) || !(p = varint(val, p, block_end, &v))) return 0;
+            if (!(p = two_varints(key, val, p, block_end, &k, &v))) return 0;
             if (unlikely(k != (i32)k)) FAIL(OUT_OF_RANGE, key);
             *keys++ = (i32)k;
             *values++ = v;
@@ -358,7 +402,7 @@ static const u8 *metrics(node *key, node *val, u32 count, const u8 *p) {
         u8 *data = val->data;
         u32 used = val->used, room = val->room;
         while (keys < stop) {
-            if (!(p = varint(key, p, block_end, &k)) || !(p = varint(val, p, block_end, &v))) return 0;
+            if (!(p = two_varints(key, val, p, block_end, &k, &v))) return 0;
             if (unlikely(k != (i32)k)) FAIL(OUT_OF_RANGE, key);
             if (unlikely(v < 0 || v > block_end - p)) FAIL(v < 0 ? BAD_LENGTH : TRUNCATED, val);
             if (unlikely(room - used < (u32)v)) {
@@ -597,13 +641,11 @@ static u8 *put(const node *t, u32 i, u8 *q) {
     }
 }
 
-/* Encode rows from `row` up to `rows` behind `top`, until `target` bytes are there; the number of bytes, or -1.
- * How many rows went in is told by encoded_rows(). */
-static u32 done_rows;
 u8 *EXPORT(out)(void) { return top; }
-u32 EXPORT(encoded_rows)(void) { return done_rows; }
 
-i32 EXPORT(encode)(u32 row, u32 rows, u32 target) {
+/* Encode rows from `row` up to `rows` to out(), until `target` bytes are there. The number of rows that went in, times
+ * 2^32, plus the number of bytes; or -1. */
+i64 EXPORT(encode)(u32 row, u32 rows, u32 target) {
     u8 *q = top;
     u32 i = row;
     if (!more_room(q, target)) {
@@ -612,6 +654,5 @@ i32 EXPORT(encode)(u32 row, u32 rows, u32 target) {
     }
     while (i < rows && (u32)(q - top) < target)
         if (!(q = put(nodes, i++, q))) return -1;
-    done_rows = i - row;
-    return (i32)(q - top);
+    return (i64)(i - row) << 32 | (u32)(q - top);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
@@ -21,15 +22,15 @@ def load(box: Sandbox, program: Program, batch: pa.RecordBatch) -> None:
     loader = _Loader(program)
     columns = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
     loader.fields(program.root, columns, batch.num_rows)
-    box.call("reset")
-    at_nodes = box.allocate(loader.nodes.nbytes)
-    places = [box.allocate(part.nbytes) for _, _, part in loader.parts]
+    nodes = loader.nodes
+    sizes = [nodes.nbytes, *(part.nbytes for _, _, part in loader.parts)]
+    places = list(accumulate(((size + 31) // 16 * 16 for size in sizes), initial=0))
+    start = box.begin(places[-1])
     memory = box.memory()
-    for (node, word, part), address in zip(loader.parts, places, strict=True):
-        memory[address : address + part.nbytes] = part
-        loader.nodes[node, word] = address
-    memory[at_nodes : at_nodes + loader.nodes.nbytes] = loader.nodes.reshape(-1).view(np.uint8)
-    box.call("set_nodes", at_nodes)
+    for (node, word, part), place in zip(loader.parts, places[1:-1], strict=True):
+        memory[start + place : start + place + part.nbytes] = part
+        nodes[node, word] = start + place
+    memory[start : start + nodes.nbytes] = nodes.reshape(-1).view(np.uint8)
 
 
 class _Loader:

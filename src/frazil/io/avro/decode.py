@@ -112,20 +112,18 @@ class _Work:
         self.start()
 
     def start(self) -> None:
-        self.rows = self.bytes = self.filled = 0
+        self.rows = self.bytes = self.filled = self.used = 0
         self.table: list[int] = []
-        self.box.call("reset")
         nodes = self.program.nodes.copy()
         nodes[:, HINT] = self.hints
-        self.at_nodes, self.at_table = self.box.allocate(nodes.nbytes), self.box.allocate(8 * _AREA_BLOCKS)
-        self.room = _AREA_BYTES
-        self.at_area = self.box.allocate(self.room)
+        self.at_nodes = self.box.begin(nodes.nbytes + 8 * _AREA_BLOCKS + _AREA_BYTES)
+        self.at_table = self.at_nodes + nodes.nbytes
+        self.at_area, self.room = self.at_table + 8 * _AREA_BLOCKS, _AREA_BYTES
         self.box.memory()[self.at_nodes : self.at_nodes + nodes.nbytes] = nodes.reshape(-1).view(np.uint8)
-        self.box.call("set_nodes", self.at_nodes)
 
     @property
     def full(self) -> bool:
-        return self.bytes >= _BATCH_BYTES or self.rows >= _BATCH_ROWS or self.box.size() > _BATCH_MEMORY
+        return self.bytes >= _BATCH_BYTES or self.rows >= _BATCH_ROWS or self.used > _BATCH_MEMORY
 
     def add(self, count: int, payload: bytes | memoryview) -> None:
         size = len(payload)
@@ -144,6 +142,7 @@ class _Work:
         if self.box.call("decode", self.at_area, self.at_table, len(self.table) // 2) < 0:
             raise self.box.failure(self.program.paths, writing=False)
         self.table, self.filled = [], 0
+        self.used = self.box.call("out") & 0xFFFF_FFFF
 
     def batch(self) -> pa.RecordBatch:
         self.run()

@@ -121,12 +121,12 @@ class ContainerWriter:
         rows, row = batch.num_rows, 0
         with sandbox(_MEMORY_BYTES) as box:
             load(box, self._program, batch)
+            at = box.call("out") & 0xFFFF_FFFF
             while row < rows:
-                at = box.call("out")
-                size = box.call("encode", row, rows, self._target - self._pending_bytes)
-                if size < 0:
+                packed = box.call("encode", row, rows, self._target - self._pending_bytes)
+                if packed < 0:
                     raise box.failure(self._program.paths, writing=True)
-                done = box.call("encoded_rows")
+                done, size = packed >> 32, packed & 0xFFFF_FFFF
                 self._pending.append(box.memory()[at : at + size].tobytes())
                 self._pending_bytes += size
                 self._pending_rows += done

@@ -44,6 +44,10 @@ def _compiled() -> tuple[wasmtime.Engine, wasmtime.Module]:
     config = wasmtime.Config()
     # Without signal handlers we cannot disturb, or be disturbed by, a JVM or faulthandler in the same process.
     config.signals_based_traps = False
+    # An instance would reserve 4 GiB of addresses, and YARN kills workers for addresses alone. Costs 3 %.
+    config.memory_reservation = config.memory_reservation_for_growth = 64 << 20
+    config.memory_guard_size = 0
+    config.parallel_compilation = False  # no threads left behind in a process that may fork, as Spark's daemon does
     engine = wasmtime.Engine(config)
     return engine, wasmtime.Module(engine, (Path(__file__).parent / "avro.wasm").read_bytes())
 
@@ -87,9 +91,16 @@ class Sandbox:
         """Bytes of linear memory in use."""
         return int(self._memory.data_len(self._store))
 
+    def begin(self, size: int) -> int:
+        """Forget everything, and make room for `size` bytes that begin with the nodes; its address."""
+        return self._room("begin", size)
+
     def allocate(self, size: int) -> int:
-        """Room for `size` bytes; its address. Every earlier view of memory is stale afterwards."""
-        address = self.call("allocate", size) & 0xFFFF_FFFF if size < 1 << 32 else 0
+        """Room for `size` bytes more. Every earlier view of memory is stale afterwards."""
+        return self._room("allocate", size)
+
+    def _room(self, name: str, size: int) -> int:
+        address = self.call(name, size) & 0xFFFF_FFFF if size < 1 << 32 else 0
         if address == 0:
             raise MalformedMetadata(REASONS[NO_MEMORY], hint="raise Limits.memory_bytes if you trust the file")
         return address

@@ -1,0 +1,187 @@
+"""Catalogs that keep, for each table, the location of its newest metadata file and can swap it atomically.
+
+A commit writes a new metadata file under a name of its own, then asks the catalog to swap the pointer from the file it
+was based on to the new one. Names are never used twice, so a swap that was asked for may be asked for again: it can
+take effect only once, and never after another's.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
+
+from frazil import ambient
+from frazil.catalog.catalog import Catalog, Name, no_such_table, table_exists_already
+from frazil.catalog.names import TableName, table_name
+from frazil.catalog.next_metadata import (
+    delete_removed,
+    read_state,
+    settle,
+    updated,
+    was_lost,
+    write_metadata_file,
+)
+from frazil.catalog.purge import check_purge, purge_files
+from frazil.errors import CommitFailed, CommitStateUnknown, FrazilError
+from frazil.iceberg.committer import Committer, TableState
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.requirements import Requirement
+from frazil.iceberg.updates import Update, with_metadata_log
+from frazil.io import location as locations
+
+
+class PointerCatalog(Catalog):
+    """The parts of a catalog that follow from a pointer per table."""
+
+    @abstractmethod
+    def _pointer(self, name: TableName) -> str | None:
+        """The location of the table's metadata; None if there is no such table."""
+
+    @abstractmethod
+    def _swap(self, name: TableName, old: str | None, new: str) -> bool:
+        """Point the table from `old` to `new`, and say whether that was done. None as `old`: there was no such table."""
+
+    @abstractmethod
+    def _remove(self, name: TableName) -> str | None:
+        """Take the table out of the catalog and return where it pointed; None if there was no such table."""
+
+    def load_table(self, name: Name) -> TableState:
+        wanted = table_name(name)
+        location = self._pointer(wanted)
+        if location is None:
+            raise no_such_table(wanted)
+        return read_state(self.store, location)
+
+    def table_exists(self, name: Name) -> bool:
+        return self._pointer(table_name(name)) is not None
+
+    def create_table(self, name: Name, metadata: TableMetadata) -> TableState:
+        wanted = table_name(name)
+        self._require_namespace(wanted.namespace)
+        if self._pointer(wanted) is not None:
+            raise table_exists_already(wanted)
+        location = write_metadata_file(self.store, metadata, None)
+        try:
+            return self._point(wanted, None, TableState(metadata, location))
+        except CommitFailed:
+            raise table_exists_already(wanted) from None
+
+    def _register(self, name: TableName, state: TableState) -> TableState:
+        self._require_namespace(name.namespace)
+        if not self._swap(name, None, state.metadata_location):
+            raise table_exists_already(name)
+        return state
+
+    def commit(
+        self, name: TableName, base: TableState, updates: Sequence[Update], requirements: Sequence[Requirement]
+    ) -> TableState:
+        """See `frazil.iceberg.committer.Committer.commit`."""
+        metadata = updated(base, updates, requirements)
+        if metadata is base.metadata:
+            return base
+        metadata = with_metadata_log(metadata, base.metadata_location, base.metadata.last_updated_ms)
+        location = write_metadata_file(self.store, metadata, base.metadata_location)
+        state = self._point(name, base, TableState(metadata, location))
+        delete_removed(self.store, base.metadata, metadata)
+        return state
+
+    def _point(self, name: TableName, base: TableState | None, new: TableState) -> TableState:
+        """Swap the pointer. The new metadata file is deleted only when it is certain that nothing points to it."""
+        old = None if base is None else base.metadata_location
+        try:
+            if not self._swap(name, old, new.metadata_location):
+                self._settled(name, base, new)
+        except CommitFailed:
+            self._delete_quietly(new.metadata_location)
+            raise
+        except FrazilError as error:
+            if isinstance(error, CommitStateUnknown):
+                raise
+            if not was_lost(error):
+                self._delete_quietly(new.metadata_location)
+                raise
+            try:
+                settle(new.metadata, new.metadata_location, error, lambda: self._asked_again(name, base, new))
+            except CommitFailed:
+                self._delete_quietly(new.metadata_location)
+                raise
+        return new
+
+    def _asked_again(self, name: TableName, base: TableState | None, new: TableState) -> TableState:
+        if not self._swap(name, None if base is None else base.metadata_location, new.metadata_location):
+            self._settled(name, base, new)
+        return new
+
+    def _settled(self, name: TableName, base: TableState | None, new: TableState) -> None:
+        """The pointer was not at `base`: return if that is because our own swap was applied, unnoticed.
+
+        Otherwise CommitFailed; or CommitStateUnknown if so much was committed since that the log no longer tells.
+        """
+        found = self._pointer(name)
+        if found == new.metadata_location:
+            return
+        if found is not None:
+            now = read_state(self.store, found).metadata
+            log = {entry.metadata_file for entry in now.metadata_log}
+            if new.metadata_location in log:
+                return
+            same_table = now.table_uuid is not None and now.table_uuid == new.metadata.table_uuid
+            if base is None and same_table:
+                return
+            if base is not None and same_table and base.metadata_location not in log:
+                raise CommitStateUnknown(
+                    f"table {name} has changed so often that its log does not tell whether a commit was applied",
+                    hint=f"nothing was deleted; look for what the commit added ({new.metadata_location})",
+                    location=new.metadata_location,
+                )
+        raise CommitFailed(f"table {name} was changed by another writer", hint="refresh the table and try again")
+
+    def _delete_quietly(self, location: str) -> None:
+        with suppress(FrazilError):
+            self.store.delete(location)
+
+    def drop_table(self, name: Name, *, purge: bool = False) -> None:
+        wanted = table_name(name)
+        state = None
+        if purge:
+            # before the name is gone: a table that cannot be purged stays
+            state = self.load_table(wanted.parts)
+            check_purge(state.metadata, str(wanted))
+        removed = self._remove(wanted)
+        if removed is None:
+            raise no_such_table(wanted)
+        if state is not None:
+            # another writer may have committed between the two
+            last = state if removed == state.metadata_location else read_state(self.store, removed)
+            purge_files(self.store, last)
+
+    def committer(self, name: Name) -> Committer:
+        return PointerCommitter(self, table_name(name))
+
+    def default_location(self, name: Name) -> str:
+        wanted = table_name(name)
+        base = self.warehouse
+        below: tuple[str, ...] = wanted.parts
+        if self.namespace_exists(wanted.namespace):
+            own = self.load_namespace_properties(wanted.namespace).get("location")
+            if own is not None:
+                base, below = own, (wanted.name,)
+        plain = locations.join(base, *below)
+        # A renamed or dropped table's files stay in the folder of its old name. Two tables in one folder would take
+        # each other's files for orphans.
+        return plain if next(self.store.list(plain), None) is None else f"{plain}-{ambient.new_uuid().hex[:12]}"
+
+
+class PointerCommitter(Committer):
+    """Loads and commits one table of a catalog."""
+
+    def __init__(self, catalog: PointerCatalog, name: TableName) -> None:
+        self._catalog = catalog
+        self._name = name
+
+    def load(self) -> TableState:
+        return self._catalog.load_table(self._name.parts)
+
+    def commit(self, base: TableState, updates: Sequence[Update], requirements: Sequence[Requirement]) -> TableState:
+        return self._catalog.commit(self._name, base, updates, requirements)

@@ -1,0 +1,172 @@
+"""Which files snapshots reach, and which only the expired ones among them did.
+
+The difference is always taken in full: every manifest of every snapshot that stays is asked before a file goes. Cleverer
+ways, which follow history from snapshot to snapshot, have deleted live files wherever refs, rollbacks or snapshots
+expired from the middle made history no straight line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import FrazilError
+from frazil.iceberg import manifest_schema as ids
+from frazil.iceberg.data_file import Content
+from frazil.iceberg.entries import Entries
+from frazil.iceberg.manifest import REQUIRED
+from frazil.iceberg.manifest_list import ManifestFile, read_manifest_list
+from frazil.iceberg.manifest_reader import ManifestCache, ManifestReader
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.partition_types import partition_type
+from frazil.iceberg.snapshot import Snapshot
+from frazil.io.store import Store
+from frazil.model.partition import PartitionSpec
+from frazil.model.types import StructType
+
+_COLUMNS = frozenset(
+    {*REQUIRED, ids.SNAPSHOT_ID, ids.SEQUENCE_NUMBER, ids.FILE_SEQUENCE_NUMBER, ids.FIRST_ROW_ID, ids.CONTENT}
+)
+_NO_FILES = pa.table({"key": pa.array([], pa.string()), "path": pa.array([], pa.string()), "content": pa.array([], pa.int32())})
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of a table by kind; all locations as metadata spells them."""
+
+    content: pa.Table
+    """Data and delete files: columns `path` and `content`."""
+    manifests: tuple[str, ...] = ()
+    manifest_lists: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Metadata of expired snapshots that could not be read: what only it tells of is not listed."""
+
+    def paths(self, content: Content) -> pa.Array:
+        """The data or delete files of a kind."""
+        table = self.content.filter(pc.equal(self.content["content"], int(content)))
+        return table["path"].combine_chunks()
+
+
+class Reachability:
+    """Reads the metadata of one table's snapshots. `metadata` must know every spec that any of them uses."""
+
+    def __init__(self, store: Store, metadata: TableMetadata) -> None:
+        self._store = store
+        self._metadata = metadata
+        self._specs = {spec.spec_id: spec for spec in metadata.partition_specs}
+        # each manifest is read once: a cache would only hold memory
+        self._reader = ManifestReader(store, self._spec, ManifestCache(0))
+
+    def _spec(self, spec_id: int) -> tuple[PartitionSpec, StructType]:
+        spec = self._metadata.spec(spec_id)
+        return spec, partition_type(self._metadata, spec)
+
+    def manifests(self, snapshots: Iterable[Snapshot]) -> dict[str, ManifestFile]:
+        """The manifests of all those snapshots, by `location_key`."""
+        found: dict[str, ManifestFile] = {}
+        for snapshot in snapshots:
+            listed = read_manifest_list(self._store, snapshot, self._specs)
+            for key, manifest in zip(location_keys([item.manifest_path for item in listed]), listed, strict=True):
+                found.setdefault(key, manifest)
+        return found
+
+    def live_files(self, manifests: Sequence[ManifestFile]) -> Iterator[pa.Table]:
+        """Key, path and content of the live files of manifests, some group at a time."""
+        for entries in self._reader.read([item for item in manifests if item.has_live_files], _COLUMNS):
+            yield _live(entries)
+
+    def only_expired(self, expired: Sequence[Snapshot], retained: Sequence[Snapshot], *, content: bool = True) -> Files:
+        """What the expired snapshots reach and the retained ones do not; without `content`, metadata files only.
+
+        Raises if anything of a retained snapshot cannot be read: then nothing is known to be unreachable.
+        """
+        kept = self.manifests(retained)
+        kept_lists = set(location_keys([one.manifest_list for one in retained if one.manifest_list is not None]))
+        problems: list[str] = []
+        gone: dict[str, ManifestFile] = {}
+        lists: dict[str, str] = {}
+        for snapshot in expired:
+            if snapshot.manifest_list is not None:
+                key = location_key(snapshot.manifest_list)
+                if key in kept_lists or key in lists:
+                    continue
+                lists[key] = snapshot.manifest_list
+            try:
+                found = self.manifests([snapshot])
+            except FrazilError as error:
+                problems.append(str(error))
+                continue
+            gone.update((key, manifest) for key, manifest in found.items() if key not in kept)
+        files = _NO_FILES
+        if content:
+            files = self._subtract(self._expired_files(list(gone.values()), problems), list(kept.values()))
+        manifests = tuple(manifest.manifest_path for manifest in gone.values())
+        return Files(files, manifests, tuple(lists.values()), problems=tuple(problems))
+
+    def _expired_files(self, manifests: list[ManifestFile], problems: list[str]) -> pa.Table:
+        try:
+            return _distinct(self.live_files(manifests))
+        except FrazilError:
+            # one bad manifest must not keep the files of all others: read them one by one
+            readable = []
+            for manifest in manifests:
+                try:
+                    readable.extend(self.live_files([manifest]))
+                except FrazilError as error:
+                    problems.append(str(error))
+            return _distinct(readable)
+
+    def _subtract(self, files: pa.Table, manifests: list[ManifestFile]) -> pa.Table:
+        if not files.num_rows:
+            return files
+        for live in self.live_files(manifests):
+            files = files.filter(pc.invert(pc.is_in(files["key"], value_set=live["key"].combine_chunks())))
+            if not files.num_rows:
+                break
+        return files
+
+
+def _live(entries: Entries) -> pa.Table:
+    live = entries.filter(entries.live)
+    paths = live.column(ids.FILE_PATH)
+    return pa.table({"key": _keys(paths), "path": paths, "content": live.column(ids.CONTENT)})
+
+
+def _distinct(groups: Iterable[pa.Table]) -> pa.Table:
+    """One row per key: vectors of one Puffin file share its path, and a file may stand in several manifests."""
+    result = _NO_FILES
+    for group in groups:
+        fresh = group.filter(pc.invert(pc.is_in(group["key"], value_set=result["key"].combine_chunks())))
+        first = pc.index_in(fresh["key"], value_set=fresh["key"].unique() if fresh.num_rows else fresh["key"])
+        fresh = fresh.append_column("number", first) if fresh.num_rows else fresh
+        if fresh.num_rows:
+            fresh = fresh.group_by("number", use_threads=False).aggregate([(name, "first") for name in _NO_FILES.column_names])
+            fresh = fresh.select([f"{name}_first" for name in _NO_FILES.column_names]).rename_columns(_NO_FILES.column_names)
+            result = pa.concat_tables([result, fresh])
+    return result
+
+
+def location_key(location: str) -> str:
+    """What two spellings of one location have in common; see `location_keys`."""
+    return location_keys([location])[0]
+
+
+def location_keys(locations: Sequence[str]) -> list[str]:
+    """For each location a text that all its spellings share: schemes of one store, doubled slashes.
+
+    It errs on the side of equality: two files taken for one are kept as long as one of them is reachable.
+
+    >>> location_keys(["file:/w//t/a", "/w/t/a", "s3a://b/k", "S3://b/k"])
+    ['/w/t/a', '/w/t/a', 's3:/b/k', 's3:/b/k']
+    """
+    return _keys(pa.array(locations, pa.string())).to_pylist()  # type: ignore[no-any-return]
+
+
+def _keys(paths: pa.Array) -> pa.Array:
+    keys = pc.replace_substring_regex(paths, r"/(?:\.?/)+", "/")
+    keys = pc.replace_substring_regex(keys, r"^(?i:file):(?:/localhost)?/", "/")
+    return pc.replace_substring_regex(keys, r"^(?i:s3[an]?):/", "s3:/")

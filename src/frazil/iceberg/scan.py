@@ -1,0 +1,183 @@
+"""Scans: what to read, described step by step, then planned or read. Nothing happens before that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from frazil.errors import InvalidArgument
+from frazil.iceberg.manifest_list import read_manifest_list
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.snapshot import Snapshot
+from frazil.io.store import Store
+from frazil.model.expression_parser import parse_expression
+from frazil.model.expressions import AlwaysTrue, Expression, and_
+from frazil.model.schema import Schema
+from frazil.model.types import NestedField
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from frazil.iceberg.planning import ScanPlan
+    from frazil.iceberg.read import TaskReader
+
+BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A read of one snapshot. Every method returns a new scan; `to_arrow`, `to_batches` and `count` run it."""
+
+    metadata: TableMetadata
+    store: Store
+    snapshot: Snapshot | None
+    schema: Schema
+    where: Expression = AlwaysTrue()
+    columns: tuple[str, ...] | None = None
+    row_limit: int | None = None
+    case_sensitive: bool = True
+    batch_rows: int = BATCH_ROWS
+
+    def filter(self, where: str | Expression) -> Self:
+        """Keep only rows that match; several filters must all match."""
+        return replace(self, where=and_(self.where, as_expression(where)))
+
+    def select(self, *columns: str) -> Self:
+        """Read only these columns; metadata columns such as `_file`, `_pos` and `_row_id` are given on request."""
+        return replace(self, columns=columns)
+
+    def limit(self, rows: int) -> Self:
+        """At most so many rows."""
+        if rows < 0:
+            raise InvalidArgument(f"limit {rows} is negative", hint="use 0 or more")
+        return replace(self, row_limit=rows)
+
+    @cached_property
+    def output(self) -> Schema:
+        """The columns of the result."""
+        from frazil.iceberg.read import METADATA_COLUMNS
+
+        if self.columns is None:
+            return self.schema
+        names = {name for name in self.columns if name not in METADATA_COLUMNS or self.schema.find_or_none(name)}
+        picked = self.schema.select([name for name in self.columns if name in names], case_sensitive=self.case_sensitive)
+        by_id = {column.id: column for column in picked.fields}
+        fields: dict[int, NestedField] = {}
+        for name in self.columns:
+            if name in names:
+                found = self.schema.find(name, case_sensitive=self.case_sensitive)
+                top = self.schema.path_ids(found.id)[0]
+                fields[top] = by_id[top]
+            else:
+                fields[METADATA_COLUMNS[name].id] = METADATA_COLUMNS[name]
+        return Schema(tuple(fields.values()), self.schema.schema_id)
+
+    @cached_property
+    def _plan(self) -> ScanPlan:
+        from frazil.iceberg.actions.action import Context
+        from frazil.iceberg.planning import Planner
+
+        context = Context(self.metadata, self.store)
+        manifests = []
+        if self.snapshot is not None:
+            specs = {spec.spec_id: spec for spec in self.metadata.partition_specs}
+            manifests = read_manifest_list(self.store, self.snapshot, specs)
+        planner = Planner(self.metadata, context.reader)
+        return planner.plan(self.snapshot, manifests, self.schema, self.where, case_sensitive=self.case_sensitive)
+
+    def plan(self) -> ScanPlan:
+        """The files that may hold matching rows, and the deletes that apply to each."""
+        return self._plan
+
+    def _reader(self) -> TaskReader:
+        from frazil.iceberg.delete_reader import DeleteReader
+        from frazil.iceberg.read import TaskReader
+
+        deletes = DeleteReader(self.store, self.metadata)
+        return TaskReader(self.store, self.metadata, self.output, self.schema, deletes, self.batch_rows)
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one Arrow table."""
+        from frazil.iceberg.read import read_table
+
+        return read_table(self._reader(), self.plan(), self.row_limit)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows batch by batch, with bounded memory."""
+        from frazil.iceberg.read import read_batches, take_rows
+
+        batches = read_batches(self._reader(), self.plan())
+        return batches if self.row_limit is None else take_rows(batches, self.row_limit)
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """All rows as a pandas frame; options go to Arrow's `to_pandas`."""
+        return self.to_arrow().to_pandas(**options)
+
+    def count(self) -> int:
+        """How many rows; answered from metadata for files that the filter takes whole."""
+        reader = replace(self.select()._reader(), output=Schema(()))
+        total = sum(reader.count(task) for task in self.plan().tasks())
+        return total if self.row_limit is None else min(total, self.row_limit)
+
+    def __repr__(self) -> str:
+        columns = "all columns" if self.columns is None else ", ".join(self.columns)
+        where = "" if isinstance(self.where, AlwaysTrue) else f" where {self.where}"
+        at = "no snapshot" if self.snapshot is None else f"snapshot {self.snapshot.snapshot_id}"
+        return f"Scan({columns}{where} at {at})"
+
+
+def as_expression(where: str | Expression | None) -> Expression:
+    """A filter from SQL text, or as it is."""
+    if where is None:
+        return AlwaysTrue()
+    return parse_expression(where) if isinstance(where, str) else where
+
+
+def choose_snapshot(
+    metadata: TableMetadata,
+    version: int | None = None,
+    ref: str | None = None,
+    as_of: int | str | datetime | None = None,
+) -> tuple[Snapshot | None, Schema]:
+    """The snapshot meant by an id, a branch or tag, or a time; and the schema to read it with.
+
+    A branch is read with the table's schema, as it goes on; anything else with the schema it had.
+    """
+    if sum(given is not None for given in (version, ref, as_of)) > 1:
+        raise InvalidArgument("version, ref and as_of are different ways to say one thing", hint="give one of them")
+    if version is not None:
+        snapshot = metadata.snapshot(version)
+        return snapshot, metadata.schema_of(snapshot)
+    if ref is not None:
+        found = metadata.ref(ref)
+        snapshot = metadata.snapshot(found.snapshot_id)
+        return snapshot, metadata.schema_of(snapshot) if found.is_tag else metadata.current_schema
+    if as_of is not None:
+        snapshot = metadata.snapshot_as_of(to_millis(as_of))
+        return snapshot, metadata.schema_of(snapshot)
+    return metadata.current_snapshot, metadata.current_schema
+
+
+def to_millis(moment: int | str | datetime) -> int:
+    """Milliseconds since 1970 from a number of them, a datetime, or ISO text; without a zone it is UTC."""
+    if isinstance(moment, bool):
+        raise InvalidArgument("a time cannot be a boolean", hint="give milliseconds, ISO text or a datetime")
+    if isinstance(moment, int):
+        return moment
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise InvalidArgument(f"{moment!r} is not a time", hint="write it as 2024-01-31T12:00:00+00:00") from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+def columns_of(columns: Iterable[str] | None) -> tuple[str, ...] | None:
+    """Column names as a tuple; a single name is not meant letter by letter."""
+    return None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)

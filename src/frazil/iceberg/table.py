@@ -1,0 +1,336 @@
+"""An Iceberg table: its state, reads, writes for small jobs, and the actions that change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import CommitConflict, CommitFailed, InvalidArgument
+from frazil.iceberg.committer import Committer, TableState
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.refs import MAIN, SnapshotRef
+from frazil.iceberg.scan import Scan, as_expression, choose_snapshot, columns_of
+from frazil.iceberg.snapshot import Snapshot
+from frazil.iceberg.transaction import Transaction
+from frazil.io.store import Store
+from frazil.model.expressions import Expression
+from frazil.model.partition import PartitionSpec
+from frazil.model.schema import Schema
+from frazil.model.sorting import SortOrder
+
+if TYPE_CHECKING:
+    from frazil.iceberg.actions.append import FastAppend, MergeAppend
+    from frazil.iceberg.actions.cherry_pick import CherryPick
+    from frazil.iceberg.actions.delete_files import DeleteFiles
+    from frazil.iceberg.actions.expire_snapshots import ExpireSnapshots
+    from frazil.iceberg.actions.manage_refs import ManageRefs
+    from frazil.iceberg.actions.overwrite import OverwriteFiles
+    from frazil.iceberg.actions.replace_partitions import ReplacePartitions
+    from frazil.iceberg.actions.rewrite_files import RewriteFiles
+    from frazil.iceberg.actions.rewrite_manifests import RewriteManifests
+    from frazil.iceberg.actions.rollback import Rollback
+    from frazil.iceberg.actions.row_delta import RowDelta
+    from frazil.iceberg.actions.update_location import UpdateLocation
+    from frazil.iceberg.actions.update_properties import UpdateProperties
+    from frazil.iceberg.actions.update_schema import UpdateSchema
+    from frazil.iceberg.actions.update_sort_order import UpdateSortOrder
+    from frazil.iceberg.actions.update_spec import UpdateSpec
+    from frazil.iceberg.actions.update_statistics import UpdateStatistics
+    from frazil.iceberg.actions.upgrade_format_version import UpgradeFormat
+
+
+class Changes:
+    """The actions of a table. On a table each is committed by itself, in a transaction all together."""
+
+    def _transaction(self) -> Transaction:
+        raise AssertionError("given by the table or the transaction")  # pragma: no cover
+
+    def new_append(self) -> MergeAppend:
+        """Add data files, merging small manifests."""
+        from frazil.iceberg.actions.append import MergeAppend
+
+        return MergeAppend(self._transaction())
+
+    def new_fast_append(self) -> FastAppend:
+        """Add data files with the least work."""
+        from frazil.iceberg.actions.append import FastAppend
+
+        return FastAppend(self._transaction())
+
+    def new_overwrite(self) -> OverwriteFiles:
+        """Replace files, named or found by a filter."""
+        from frazil.iceberg.actions.overwrite import OverwriteFiles
+
+        return OverwriteFiles(self._transaction())
+
+    def new_replace_partitions(self) -> ReplacePartitions:
+        """Replace the partitions that new files belong to."""
+        from frazil.iceberg.actions.replace_partitions import ReplacePartitions
+
+        return ReplacePartitions(self._transaction())
+
+    def new_delete(self) -> DeleteFiles:
+        """Remove whole files."""
+        from frazil.iceberg.actions.delete_files import DeleteFiles
+
+        return DeleteFiles(self._transaction())
+
+    def new_rewrite(self) -> RewriteFiles:
+        """Replace files by others with the same rows."""
+        from frazil.iceberg.actions.rewrite_files import RewriteFiles
+
+        return RewriteFiles(self._transaction())
+
+    def new_row_delta(self) -> RowDelta:
+        """Add rows and deletes."""
+        from frazil.iceberg.actions.row_delta import RowDelta
+
+        return RowDelta(self._transaction())
+
+    def rewrite_manifests(self) -> RewriteManifests:
+        """Regroup manifests by partition."""
+        from frazil.iceberg.actions.rewrite_manifests import RewriteManifests
+
+        return RewriteManifests(self._transaction())
+
+    def update_schema(self) -> UpdateSchema:
+        """Add, drop, rename, reorder or widen columns."""
+        from frazil.iceberg.actions.update_schema import UpdateSchema
+
+        return UpdateSchema(self._transaction())
+
+    def update_spec(self) -> UpdateSpec:
+        """Change how new rows are partitioned."""
+        from frazil.iceberg.actions.update_spec import UpdateSpec
+
+        return UpdateSpec(self._transaction())
+
+    def update_sort_order(self) -> UpdateSortOrder:
+        """Change how new rows are sorted."""
+        from frazil.iceberg.actions.update_sort_order import UpdateSortOrder
+
+        return UpdateSortOrder(self._transaction())
+
+    def update_properties(self) -> UpdateProperties:
+        """Set and remove properties."""
+        from frazil.iceberg.actions.update_properties import UpdateProperties
+
+        return UpdateProperties(self._transaction())
+
+    def update_location(self) -> UpdateLocation:
+        """Change where new files go."""
+        from frazil.iceberg.actions.update_location import UpdateLocation
+
+        return UpdateLocation(self._transaction())
+
+    def update_statistics(self) -> UpdateStatistics:
+        """Set and remove statistics files."""
+        from frazil.iceberg.actions.update_statistics import UpdateStatistics
+
+        return UpdateStatistics(self._transaction())
+
+    def upgrade_format_version(self) -> UpgradeFormat:
+        """Move the table to a newer format version."""
+        from frazil.iceberg.actions.upgrade_format_version import UpgradeFormat
+
+        return UpgradeFormat(self._transaction())
+
+    def manage_refs(self) -> ManageRefs:
+        """Create, move and drop branches and tags."""
+        from frazil.iceberg.actions.manage_refs import ManageRefs
+
+        return ManageRefs(self._transaction())
+
+    def rollback(self) -> Rollback:
+        """Go back to an earlier snapshot."""
+        from frazil.iceberg.actions.rollback import Rollback
+
+        return Rollback(self._transaction())
+
+    def cherry_pick(self, snapshot_id: int) -> CherryPick:
+        """Apply a staged snapshot's changes to the current one."""
+        from frazil.iceberg.actions.cherry_pick import CherryPick
+
+        return CherryPick(self._transaction(), snapshot_id)
+
+    def expire_snapshots(self) -> ExpireSnapshots:
+        """Drop old snapshots and the files only they need."""
+        from frazil.iceberg.actions.expire_snapshots import ExpireSnapshots
+
+        return ExpireSnapshots(self._transaction())
+
+
+class TableTransaction(Changes, Transaction):
+    """Several actions that become visible together: `with table.transaction() as tx: tx.update_schema()...`."""
+
+    def _transaction(self) -> Transaction:
+        return self
+
+
+class IcebergTable(Changes):
+    """One table. It stays at the state it was loaded with until `refresh()` or a change of its own."""
+
+    format = "iceberg"
+
+    def __init__(self, identifier: str, store: Store, committer: Committer, state: TableState) -> None:
+        self.identifier = identifier
+        self._store = store
+        self._committer = committer
+        self._state = state
+
+    # What the table is.
+
+    @property
+    def metadata(self) -> TableMetadata:
+        return self._state.metadata
+
+    @property
+    def metadata_location(self) -> str:
+        return self._state.metadata_location
+
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    @property
+    def location(self) -> str:
+        return self.metadata.location
+
+    @property
+    def schema(self) -> Schema:
+        return self.metadata.current_schema
+
+    @property
+    def spec(self) -> PartitionSpec:
+        return self.metadata.default_spec
+
+    @property
+    def sort_order(self) -> SortOrder:
+        return self.metadata.default_sort_order
+
+    @property
+    def format_version(self) -> int:
+        return self.metadata.format_version
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.metadata.properties
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        return self.metadata.snapshots
+
+    @property
+    def current_snapshot(self) -> Snapshot | None:
+        return self.metadata.current_snapshot
+
+    @property
+    def refs(self) -> Mapping[str, SnapshotRef]:
+        return self.metadata.refs
+
+    @property
+    def history(self) -> list[Snapshot]:
+        """The current snapshot and those before it, newest first."""
+        return list(self.metadata.ancestors_of(self.metadata.current_snapshot_id))
+
+    def refresh(self) -> IcebergTable:
+        """Load the newest state."""
+        self._state = self._committer.load()
+        return self
+
+    # Reading.
+
+    def scan(
+        self,
+        where: str | Expression | None = None,
+        columns: Iterable[str] | None = None,
+        *,
+        version: int | None = None,
+        ref: str | None = None,
+        as_of: int | str | datetime | None = None,
+        limit: int | None = None,
+        case_sensitive: bool = True,
+    ) -> Scan:
+        """A read of the current snapshot, or of one named by id, by branch or tag, or by time."""
+        snapshot, schema = choose_snapshot(self.metadata, version, ref, as_of)
+        scan = Scan(
+            self.metadata,
+            self._store,
+            snapshot,
+            schema,
+            as_expression(where),
+            columns_of(columns),
+            case_sensitive=case_sensitive,
+        )
+        return scan if limit is None else scan.limit(limit)
+
+    # Writing, for small jobs.
+
+    def append(self, rows: Any, *, branch: str = MAIN, snapshot_properties: Mapping[str, str] | None = None) -> Snapshot:
+        """Add rows: an Arrow table or reader, a pandas frame, or a list of dicts."""
+        from frazil.iceberg.write import RowWriter
+        from frazil.model.conform import conform
+
+        files = RowWriter(self.metadata, self._store).write(conform(rows, self.schema))
+        with self._removing(files):
+            action = self.new_append().append_files(files).to_branch(branch)
+            for key, value in (snapshot_properties or {}).items():
+                action.set(key, value)
+            return self.metadata_of(action.commit().snapshot_id)
+
+    def overwrite(
+        self, rows: Any, where: str | Expression | None = None, *, branch: str = MAIN
+    ) -> Snapshot:
+        """Replace the rows that match (all, if not told) by others, in one step."""
+        from frazil.iceberg.rewrite import CopyOnWrite
+
+        return CopyOnWrite(self, branch).overwrite(rows, as_expression(where))
+
+    def delete(self, where: str | Expression, *, branch: str = MAIN) -> Snapshot | None:
+        """Delete the rows that match. Whole files go by metadata alone, others are rewritten without the rows.
+
+        None if no row matched: then there is no new snapshot.
+        """
+        from frazil.iceberg.rewrite import CopyOnWrite
+
+        return CopyOnWrite(self, branch).delete(as_expression(where))
+
+    def transaction(self) -> TableTransaction:
+        """A transaction of several actions."""
+        return TableTransaction(self._store, self._committer, self._state, on_commit=self._moved)
+
+    def metadata_of(self, snapshot_id: int) -> Snapshot:
+        """A snapshot of this table by id."""
+        return self.metadata.snapshot(snapshot_id)
+
+    def _transaction(self) -> Transaction:
+        return Transaction(self._store, self._committer, self._state, autocommit=True, on_commit=self._moved)
+
+    def _moved(self, state: TableState) -> None:
+        self._state = state
+
+    @contextmanager
+    def _removing(self, files: Any) -> Any:
+        """Remove written files if their commit was definitely refused; after any other error they may be live."""
+        from frazil.iceberg.write import remove_files
+
+        try:
+            yield
+        except (CommitFailed, CommitConflict, InvalidArgument):
+            remove_files(self._store, files)
+            raise
+
+    def __repr__(self) -> str:
+        return f"IcebergTable({self.identifier!r}, v{self.format_version}, {self.location!r})"
+
+    def _repr_html_(self) -> str:
+        current = self.current_snapshot
+        rows = "" if current is None else f", {escape(current.summary.get('total-records', '?'))} rows"
+        partitions = "" if self.spec.is_unpartitioned else f" partitioned by {escape(str(self.spec))}"
+        return (
+            f"<b>{escape(self.identifier)}</b> (Iceberg v{self.format_version}{rows}){partitions}"
+            f"{self.schema._repr_html_()}"
+        )

@@ -1,1 +1,0 @@
-def row_group_filter(*a): return None
