@@ -33,6 +33,8 @@ _LAZY = {
 }
 
 
+__all__ = ["FrazilError", "IcebergTable", "Lake", "Schema", "__version__", "col", "connect", "open"]
+
 
 def __getattr__(name: str) -> Any:
     module = _LAZY.get(name)

@@ -213,7 +213,12 @@ def test_a_bound_predicate_knows_where_its_column_lies() -> None:
 def test_binding_twice_changes_nothing() -> None:
     once = bind(TYPES, (col("i") > 1.5) | ~(col("d") < 2))
     assert bind(TYPES, once) == once
-    assert str(bind(TYPES, ~once)) == "i < 2 AND d < 2.0e0 AND d IS NOT NaN"
+    assert str(bind(TYPES, once & (col("n") > 1))) == "(i >= 2 OR d >= 2.0e0 OR d IS NaN) AND n > 1"
+
+
+def test_a_bound_filter_cannot_be_negated_since_unknown_is_gone() -> None:
+    with pytest.raises(InvalidExpression, match="before binding"):
+        bind(TYPES, ~bind(TYPES, col("i") != 1.5))
 
 
 def test_python_values_of_all_kinds_bind() -> None:

@@ -127,7 +127,7 @@ def check_namespace_properties(properties: Mapping[str, str] | None) -> dict[str
     """A copy, or InvalidArgument for properties that are no texts."""
     given = dict(properties or {})
     for key, text in given.items():
-        if not isinstance(key, str) or not isinstance(text, str) or not key:
+        if not all(isinstance(one, str) for one in (key, text)) or not key:
             raise InvalidArgument(f"property {key!r} is {text!r}", hint="names and values of properties are texts")
     return given
 

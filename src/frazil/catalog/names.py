@@ -107,4 +107,4 @@ def _problem(text: str) -> str | None:
 
 def _check_length(namespace: Namespace) -> None:
     if len(".".join(namespace)) > MAX_LENGTH:
-        raise InvalidName(f"a namespace name is longer than {MAX_LENGTH} characters", hint="use fewer or shorter levels")
+        raise InvalidName(f"a namespace has more than {MAX_LENGTH} characters", hint="use fewer or shorter levels")

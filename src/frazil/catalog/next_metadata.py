@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from frazil import ambient
-from frazil.errors import CatalogError, CommitStateUnknown, FrazilError, StoreError
+from frazil.errors import CatalogError, CommitStateUnknown, FrazilError, MalformedMetadata, StoreError
 from frazil.iceberg import properties as props
 from frazil.iceberg.committer import TableState
 from frazil.iceberg.metadata import TableMetadata
@@ -21,11 +21,15 @@ from frazil.io.store import Store, may_have_applied
 
 def read_state(store: Store, location: str) -> TableState:
     """Read the metadata file at a location."""
+    return parse_state(store.read(location), location)
+
+
+def parse_state(data: bytes, location: str) -> TableState:
+    """A table's state from the bytes of its metadata file."""
     try:
-        return TableState(parse_metadata(store.read(location)), location)
-    except FrazilError as error:
-        error.context.setdefault("location", location)
-        raise
+        return TableState(parse_metadata(data), location)
+    except MalformedMetadata as error:
+        raise MalformedMetadata(f"{location}: {error.message}", hint=error.hint, location=location) from error
 
 
 def updated(base: TableState, updates: Sequence[Update], requirements: Sequence[Requirement]) -> TableMetadata:

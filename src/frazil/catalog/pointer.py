@@ -40,7 +40,7 @@ class PointerCatalog(Catalog):
 
     @abstractmethod
     def _swap(self, name: TableName, old: str | None, new: str) -> bool:
-        """Point the table from `old` to `new`, and say whether that was done. None as `old`: there was no such table."""
+        """Point the table from `old` to `new`, and say whether that was done. None as `old`: no such table yet."""
 
     @abstractmethod
     def _remove(self, name: TableName) -> str | None:
@@ -90,22 +90,18 @@ class PointerCatalog(Catalog):
         """Swap the pointer. The new metadata file is deleted only when it is certain that nothing points to it."""
         old = None if base is None else base.metadata_location
         try:
-            if not self._swap(name, old, new.metadata_location):
-                self._settled(name, base, new)
-        except CommitFailed:
-            self._delete_quietly(new.metadata_location)
-            raise
-        except FrazilError as error:
-            if isinstance(error, CommitStateUnknown):
-                raise
-            if not was_lost(error):
-                self._delete_quietly(new.metadata_location)
-                raise
             try:
+                if not self._swap(name, old, new.metadata_location):
+                    raise _changed(name)
+            except FrazilError as error:
+                if not was_lost(error):
+                    raise
                 settle(new.metadata, new.metadata_location, error, lambda: self._asked_again(name, base, new))
-            except CommitFailed:
-                self._delete_quietly(new.metadata_location)
-                raise
+        except FrazilError as error:
+            if not was_lost(error) and not isinstance(error, CommitStateUnknown):
+                with suppress(FrazilError):
+                    self.store.delete(new.metadata_location)
+            raise
         return new
 
     def _asked_again(self, name: TableName, base: TableState | None, new: TableState) -> TableState:
@@ -135,11 +131,7 @@ class PointerCatalog(Catalog):
                     hint=f"nothing was deleted; look for what the commit added ({new.metadata_location})",
                     location=new.metadata_location,
                 )
-        raise CommitFailed(f"table {name} was changed by another writer", hint="refresh the table and try again")
-
-    def _delete_quietly(self, location: str) -> None:
-        with suppress(FrazilError):
-            self.store.delete(location)
+        raise _changed(name)
 
     def drop_table(self, name: Name, *, purge: bool = False) -> None:
         wanted = table_name(name)
@@ -185,3 +177,7 @@ class PointerCommitter(Committer):
 
     def commit(self, base: TableState, updates: Sequence[Update], requirements: Sequence[Requirement]) -> TableState:
         return self._catalog.commit(self._name, base, updates, requirements)
+
+
+def _changed(name: TableName) -> CommitFailed:
+    return CommitFailed(f"table {name} was changed by another writer", hint="refresh the table and try again")

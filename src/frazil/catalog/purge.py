@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
-from frazil.errors import Unsupported
+from frazil.errors import FileMissing, Unsupported
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.committer import TableState
+from frazil.iceberg.manifest_list import ManifestFile
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.properties import GC_ENABLED
 from frazil.io.store import Store
@@ -23,18 +25,21 @@ def check_purge(metadata: TableMetadata, name: str) -> None:
 
 
 def purge_files(store: Store, state: TableState) -> None:
-    """Delete every file that the table's metadata reaches, the metadata files last.
+    """Delete every file that the table's metadata reaches, the metadata files last. What is missing is gone already.
 
     StoreError if some could not be deleted; the rest are gone.
     """
     metadata = state.metadata
     context = Context(metadata, store)
-    manifests = {
-        manifest.manifest_path: manifest for snapshot in metadata.snapshots for manifest in context.manifests(snapshot)
-    }
+    manifests: dict[str, ManifestFile] = {}
+    for snapshot in metadata.snapshots:
+        with suppress(FileMissing):
+            manifests.update({manifest.manifest_path: manifest for manifest in context.manifests(snapshot)})
     data: set[str] = set()
-    for entries in context.reader.read(list(manifests.values()), frozenset({ids.FILE_PATH})):
-        data.update(entries.column(ids.FILE_PATH).to_pylist())
+    for manifest in manifests.values():
+        with suppress(FileMissing):
+            entries = context.reader.read_one(manifest, frozenset({ids.FILE_PATH}))
+            data.update(entries.column(ids.FILE_PATH).to_pylist())
     # what leads to other files goes after them, so that an interrupted purge can be repeated
     store.delete_many(sorted(data))
     store.delete_many(sorted(manifests))

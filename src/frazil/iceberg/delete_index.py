@@ -21,6 +21,7 @@ from frazil.errors import MalformedMetadata
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.data_file import PUFFIN, Content
 from frazil.iceberg.entries import Entries, Mask
+from frazil.iceberg.equality_overlap import FieldLookup, may_hit
 from frazil.model.schema import DELETE_FILE_PATH
 
 Ints = npt.NDArray[np.int64]
@@ -41,13 +42,18 @@ class Applied:
 class DeleteIndex:
     """All live delete files of a snapshot. `numbers` count through `parts`, one after the other."""
 
-    def __init__(self, parts: Sequence[Entries]) -> None:
+    def __init__(self, parts: Sequence[Entries], fields: FieldLookup = lambda _: None) -> None:
+        self._fields = fields
         self.parts = [part for part in parts if len(part)]
         self.starts = np.concatenate([[0], np.cumsum([len(part) for part in self.parts])]).astype(np.int64)
         self._targets = [target_paths(part) for part in self.parts]
 
     def __len__(self) -> int:
         return int(self.starts[-1])
+
+    @property
+    def has_equality_deletes(self) -> bool:
+        return any((part.numpy(ids.CONTENT) == Content.EQUALITY_DELETES).any() for part in self.parts)
 
     def apply_to(self, data: Entries) -> Applied:
         """The deletes of every file of `data`."""
@@ -65,10 +71,13 @@ class DeleteIndex:
             positions.extend((r, d + start) for r, d in _by_partition(data, part, scoped, strictly_older=False))
             equality = content == Content.EQUALITY_DELETES
             if part.spec.is_unpartitioned:
-                pairs = _by_sequence(data, part, np.arange(len(data)), np.flatnonzero(equality), strictly_older=True)
-                others.append((pairs[0], pairs[1] + start))
+                chosen = np.flatnonzero(equality)
+                pairs = [_by_sequence(data, part, np.arange(len(data)), chosen, strictly_older=True)]
             else:
-                others.extend((r, d + start) for r, d in _by_partition(data, part, equality, strictly_older=True))
+                pairs = list(_by_partition(data, part, equality, strictly_older=True))
+            for files, deletes in pairs:
+                hit = may_hit(data, files, part, deletes, self._fields)
+                others.append((files[hit], deletes[hit] + start))
         rows, numbers = _joined(vectors)
         _check_one_vector(data, rows)
         has_vector = np.zeros(len(data), dtype=bool)

@@ -42,7 +42,7 @@ def decode_manifests(
     columns: frozenset[int],
 ) -> tuple[Entries, list[int]]:
     """Entries of manifests with one Avro schema, decoded in one pass, and how many each manifest has."""
-    table = avro.decode(containers, columns)
+    table = avro.decode(containers, columns, java_fixed=True)
     counts = [container.num_rows for container in containers]
     arrays: dict[int, pa.Array] = {}
     for arrow_field, column in zip(table.schema, table.columns, strict=True):
@@ -151,7 +151,7 @@ def write_manifest(
         header["content"] = "deletes" if content == DELETES else "data"
     table = _to_table(entries, format_version)
     avro_schema = ids.manifest_avro_schema(format_version, entries.partition_type)
-    data = avro.encode(table, avro_schema, header, codec=codec)
+    data = avro.encode(table, avro_schema, header, codec=codec, java_fixed=True)
     store.write(location, data)
     return replace(describe(entries, content, snapshot_id), manifest_path=location, manifest_length=len(data))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 
 import numpy as np
@@ -22,7 +22,7 @@ from frazil.iceberg.manifest import CORE_COLUMNS
 from frazil.iceberg.manifest_list import DATA, DELETES, ManifestFile
 from frazil.iceberg.manifest_reader import ManifestReader
 from frazil.iceberg.metadata import TableMetadata
-from frazil.iceberg.partition_types import partition_type
+from frazil.iceberg.partition_types import field_in_any_schema, partition_type
 from frazil.iceberg.snapshot import Snapshot
 from frazil.model.binding import bind
 from frazil.model.expressions import AlwaysTrue, Expression
@@ -202,11 +202,12 @@ class Planner:
         """Files of the manifests that may hold rows matching `where`, with their deletes."""
         bound = bind(schema, where, case_sensitive=case_sensitive)
         unfiltered = isinstance(bound, AlwaysTrue)
-        columns = PLAN_COLUMNS if unfiltered and not with_metrics else FILTER_COLUMNS
         matching = self._matching(
             _of(manifests, DELETES), FILTER_COLUMNS, schema, bound, metrics_tell=False
         )
-        deletes = DeleteIndex(list(matching))
+        deletes = DeleteIndex(list(matching), partial(field_in_any_schema, self._metadata))
+        needs_metrics = with_metrics or not unfiltered or deletes.has_equality_deletes
+        columns = FILTER_COLUMNS if needs_metrics else PLAN_COLUMNS
         parts = []
         for entries in self._matching(_of(manifests, DATA), columns, schema, bound):
             if len(entries):

@@ -1,14 +1,14 @@
 """Which files snapshots reach, and which only the expired ones among them did.
 
-The difference is always taken in full: every manifest of every snapshot that stays is asked before a file goes. Cleverer
-ways, which follow history from snapshot to snapshot, have deleted live files wherever refs, rollbacks or snapshots
-expired from the middle made history no straight line.
+The difference is always taken in full: every manifest of every snapshot that stays is asked before a file goes.
+Cleverer ways, which follow history from snapshot to snapshot, have deleted live files wherever refs, rollbacks or
+snapshots expired from the middle made history no straight line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from frazil.errors import FrazilError
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.data_file import Content
-from frazil.iceberg.entries import Entries
 from frazil.iceberg.manifest import REQUIRED
 from frazil.iceberg.manifest_list import ManifestFile, read_manifest_list
 from frazil.iceberg.manifest_reader import ManifestCache, ManifestReader
@@ -30,7 +29,8 @@ from frazil.model.types import StructType
 _COLUMNS = frozenset(
     {*REQUIRED, ids.SNAPSHOT_ID, ids.SEQUENCE_NUMBER, ids.FILE_SEQUENCE_NUMBER, ids.FIRST_ROW_ID, ids.CONTENT}
 )
-_NO_FILES = pa.table({"key": pa.array([], pa.string()), "path": pa.array([], pa.string()), "content": pa.array([], pa.int32())})
+_NO_FILES = pa.schema({"key": pa.string(), "path": pa.string(), "content": pa.int32()}).empty_table()
+_MERGE_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,18 @@ class Files:
     problems: tuple[str, ...] = ()
     """Metadata of expired snapshots that could not be read: what only it tells of is not listed."""
 
-    def paths(self, content: Content) -> pa.Array:
+    @classmethod
+    def none(cls, problems: tuple[str, ...] = ()) -> Files:
+        """No files at all."""
+        return cls(_NO_FILES, problems=problems)
+
+    def with_statistics(self, paths: Iterable[str]) -> Files:
+        """The same files, and these statistics files."""
+        return replace(self, statistics=tuple(paths))
+
+    def paths(self, content: Content) -> pa.ChunkedArray:
         """The data or delete files of a kind."""
-        table = self.content.filter(pc.equal(self.content["content"], int(content)))
-        return table["path"].combine_chunks()
+        return self.content["path"].filter(pc.equal(self.content["content"], int(content)))
 
 
 class Reachability:
@@ -76,8 +84,10 @@ class Reachability:
 
     def live_files(self, manifests: Sequence[ManifestFile]) -> Iterator[pa.Table]:
         """Key, path and content of the live files of manifests, some group at a time."""
-        for entries in self._reader.read([item for item in manifests if item.has_live_files], _COLUMNS):
-            yield _live(entries)
+        for entries in self._reader.read(manifests, _COLUMNS):
+            live = entries.filter(entries.live)
+            paths = live.column(ids.FILE_PATH)
+            yield pa.table({"key": _keys(paths), "path": paths, "content": live.column(ids.CONTENT)})
 
     def only_expired(self, expired: Sequence[Snapshot], retained: Sequence[Snapshot], *, content: bool = True) -> Files:
         """What the expired snapshots reach and the retained ones do not; without `content`, metadata files only.
@@ -112,7 +122,7 @@ class Reachability:
             return _distinct(self.live_files(manifests))
         except FrazilError:
             # one bad manifest must not keep the files of all others: read them one by one
-            readable = []
+            readable: list[pa.Table] = []
             for manifest in manifests:
                 try:
                     readable.extend(self.live_files([manifest]))
@@ -130,24 +140,21 @@ class Reachability:
         return files
 
 
-def _live(entries: Entries) -> pa.Table:
-    live = entries.filter(entries.live)
-    paths = live.column(ids.FILE_PATH)
-    return pa.table({"key": _keys(paths), "path": paths, "content": live.column(ids.CONTENT)})
-
-
 def _distinct(groups: Iterable[pa.Table]) -> pa.Table:
-    """One row per key: vectors of one Puffin file share its path, and a file may stand in several manifests."""
-    result = _NO_FILES
+    """One row per key: vectors of one Puffin file share its path, and a file may stand in many manifests."""
+    result, pending, waiting = _NO_FILES, [], 0
     for group in groups:
-        fresh = group.filter(pc.invert(pc.is_in(group["key"], value_set=result["key"].combine_chunks())))
-        first = pc.index_in(fresh["key"], value_set=fresh["key"].unique() if fresh.num_rows else fresh["key"])
-        fresh = fresh.append_column("number", first) if fresh.num_rows else fresh
-        if fresh.num_rows:
-            fresh = fresh.group_by("number", use_threads=False).aggregate([(name, "first") for name in _NO_FILES.column_names])
-            fresh = fresh.select([f"{name}_first" for name in _NO_FILES.column_names]).rename_columns(_NO_FILES.column_names)
-            result = pa.concat_tables([result, fresh])
-    return result
+        pending.append(group)
+        waiting += group.num_rows
+        if waiting > max(result.num_rows, _MERGE_ROWS):
+            result, pending, waiting = _first_of_each([result, *pending]), [], 0
+    return _first_of_each([result, *pending])
+
+
+def _first_of_each(tables: list[pa.Table]) -> pa.Table:
+    grouped = pa.concat_tables(tables).group_by("key", use_threads=False)
+    first = grouped.aggregate([("path", "first"), ("content", "first")])
+    return first.select(["key", "path_first", "content_first"]).rename_columns(_NO_FILES.column_names)
 
 
 def location_key(location: str) -> str:
@@ -167,6 +174,9 @@ def location_keys(locations: Sequence[str]) -> list[str]:
 
 
 def _keys(paths: pa.Array) -> pa.Array:
+    if pc.any(pc.match_substring_regex(paths, r"^[^:/]*[A-Z][^:/]*:/")).as_py():
+        schemes = pc.utf8_lower(pc.replace_substring_regex(paths, r"(?s)^([^:/]*:)?.*", r"\1"))
+        paths = pc.binary_join_element_wise(schemes, pc.replace_substring_regex(paths, r"^[^:/]*:", ""), "")
     keys = pc.replace_substring_regex(paths, r"/(?:\.?/)+", "/")
-    keys = pc.replace_substring_regex(keys, r"^(?i:file):(?:/localhost)?/", "/")
-    return pc.replace_substring_regex(keys, r"^(?i:s3[an]?):/", "s3:/")
+    keys = pc.replace_substring_regex(keys, r"^file:(?:/localhost)?/", "/")
+    return pc.replace_substring_regex(keys, r"^s3[an]:/", "s3:/")

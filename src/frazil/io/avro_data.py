@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from frazil.errors import MalformedData, MalformedMetadata
 from frazil.io.avro import Limits, iter_batches, read_container
+from frazil.io.avro.program import compile_schema
 from frazil.io.damage import reading
 from frazil.io.resolve import Resolver, file_fields
 from frazil.model.name_mapping import NameMapping
@@ -35,9 +37,16 @@ def read_avro(
     with reading(location):
         try:
             container = read_container(store.read(location), _LIMITS)
-            # ids of a mapping are known only after decoding: then all columns are decoded
-            columns = None if name_mapping is not None else [column.id for column in schema.fields]
+            whole = compile_schema(container.schema, None, utc_unless_told=False).schema
+            # the decoder selects by ids in the file, not by those of a mapping
+            by_name = any(field.mapped for field in file_fields(location, whole, name_mapping))
+            columns = None if by_name else [column.id for column in schema.fields]
             first = 0
+            if split is not None:
+                start, end = split[0], split[0] + split[1]
+                first = sum(count for count, offset, _ in container.blocks if offset < start)
+                inside = tuple(block for block in container.blocks if start <= block.offset < end)
+                container = replace(container, blocks=inside)
             for batch in iter_batches(container, columns, utc_unless_told=False):
                 fields = file_fields(location, batch.schema, name_mapping)
                 resolver = Resolver(location, schema, fields, constants or {})

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from frazil.errors import InvalidArgument
 from frazil.model.arrow import canonical_from_scalar
+from frazil.model.geo_bounds import BoundingBox
 from frazil.model.schema import Schema
 from frazil.model.types import (
     BinaryType,
@@ -191,11 +192,15 @@ class _Column:
         self.nans = 0
         self.low: Any = None
         self.high: Any = None
+        # edges of a geography are curved, and its box is not that of its corners
+        self.box = BoundingBox() if mode.bounds and isinstance(column.type, GeometryType) else None
 
     def update(self, array: pa.Array) -> None:
         self.nulls += array.null_count
         if self.is_float:
             self.nans += pc.sum(pc.is_nan(array)).as_py() or 0
+        if self.box is not None:
+            self.box.update(array)
         if not self.has_bounds:
             return
         if isinstance(array, pa.ExtensionArray):
@@ -208,10 +213,10 @@ class _Column:
         self.high = high if self.high is None else max(self.high, high)
 
     def lower_bound(self) -> bytes | None:
-        return lower_bound(self.field.type, self.low, self.mode)
+        return self.box.lower() if self.box is not None else lower_bound(self.field.type, self.low, self.mode)
 
     def upper_bound(self) -> bytes | None:
-        return upper_bound(self.field.type, self.high, self.mode)
+        return self.box.upper() if self.box is not None else upper_bound(self.field.type, self.high, self.mode)
 
 
 def lower_bound(type_: Type, value: Any, mode: MetricsMode) -> bytes | None:

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyarrow import orc
 
 from frazil.io.damage import reading
-from frazil.io.orc_tail import Stripe, read_tail
-from frazil.io.orc_timestamps import pyarrow_checks_range, read_stripe_in_microseconds
+from frazil.io.orc_tail import read_tail
+from frazil.io.orc_timestamps import is_nanoseconds, pyarrow_checks_range, read_stripe_in_microseconds
 from frazil.io.resolve import Resolver, file_fields
 from frazil.model.name_mapping import NameMapping
 from frazil.model.schema import Schema
@@ -37,11 +37,11 @@ def read_orc(
         names = [file.schema.names[index] for index in resolver.columns]
         # one column at least, to count the rows; all of them where a name could also mean a path inside another column
         read = None if any("." in name for name in file.schema.names) else names or file.schema.names[:1]
-        tail = read_tail(source)
+        stripes = () if split is None else read_tail(source).stripes
         first = 0
         for number in range(file.nstripes):
-            if split is not None and not _begins_in(tail.stripes[number], split):
-                first += tail.stripes[number].rows
+            if split is not None and not split[0] <= stripes[number].offset < split[0] + split[1]:
+                first += stripes[number].rows
                 continue
             stripe = _read_stripe(source, file, number, read)
             inside = file_fields(location, stripe.schema, name_mapping)
@@ -50,14 +50,10 @@ def read_orc(
             first += stripe.num_rows
 
 
-def _begins_in(stripe: Stripe, split: tuple[int, int]) -> bool:
-    return split[0] <= stripe.offset < split[0] + split[1]
-
-
 def _has_microseconds(field: pa.Field) -> bool:
     """Whether there is a timestamp in the field that is not one of nanoseconds, by what the writer says."""
     if pa.types.is_timestamp(field.type):
-        return (field.metadata or {}).get(b"iceberg.timestamp-unit") != b"NANOS"
+        return not is_nanoseconds(field)
     return any(_has_microseconds(field.type.field(index)) for index in range(field.type.num_fields))
 
 

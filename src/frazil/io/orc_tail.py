@@ -78,7 +78,7 @@ class Tail:
                 size, _ = read_varint(chunk, 0)
                 if size > self.block_size:
                     raise _damaged("a compressed chunk is larger than the file says")
-                return pa.decompress(chunk, size, "snappy", asbytes=True)
+                return bytes(pa.decompress(chunk, size, "snappy", asbytes=True))
             if self.codec == "zstd":
                 with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
                     return bytes(stream.read(self.block_size))
@@ -99,7 +99,9 @@ def read_tail(source: pa.NativeFile) -> Tail:
     codec, footer_length = _number(fields, 2), _number(fields, 1)
     if codec >= len(_CODECS) or fields.get(8000) != b"ORC" or not 0 < footer_length <= min(size, _MAX_FOOTER):
         raise _damaged("its postscript is not one of ORC")
-    tail = Tail(_CODECS[codec], _number(fields, 3) or 1 << 18, (), (), postscript, b"", size - 1 - length - footer_length)
+    tail = Tail(
+        _CODECS[codec], _number(fields, 3) or 1 << 18, (), (), postscript, b"", size - 1 - length - footer_length
+    )
     footer = tail.decompress(source.read_at(footer_length, tail.footer_offset))
     stripes, kinds = [], []
     for number, value in _messages(footer):
@@ -108,9 +110,7 @@ def read_tail(source: pa.NativeFile) -> Tail:
             stripes.append(Stripe(*(_number(parts, part) for part in range(1, 6))))
         elif number == 4 and isinstance(value, bytes):
             kinds.append(_number(dict(_messages(value)), 1))
-    return Tail(
-        tail.codec, tail.block_size, tuple(stripes), tuple(kinds), postscript, footer, tail.footer_offset
-    )
+    return Tail(tail.codec, tail.block_size, tuple(stripes), tuple(kinds), postscript, footer, tail.footer_offset)
 
 
 def read_streams(source: pa.NativeFile, tail: Tail, stripe: Stripe) -> tuple[list[Stream], list[int], str]:

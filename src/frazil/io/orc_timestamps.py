@@ -44,7 +44,10 @@ def pyarrow_checks_range() -> bool:
 def read_stripe_in_microseconds(
     source: pa.NativeFile, schema: pa.Schema, number: int, columns: list[str] | None
 ) -> pa.RecordBatch:
-    """A stripe whose timestamps are microseconds (rounded down). `schema` is the file's, as pyarrow tells it."""
+    """A stripe whose timestamps are microseconds (rounded down), but for those that the writer says are nanoseconds.
+
+    `schema` is the file's, as pyarrow tells it.
+    """
     tail = read_tail(source)
     streams, encodings, zone = read_streams(source, tail, tail.stripes[number])
     if zone not in _UTC and TIMESTAMP in tail.kinds:
@@ -60,7 +63,7 @@ def read_stripe_in_microseconds(
     numbers = iter(range(1, len(tail.kinds)))
     ids = {field.name: _numbers(field.type, numbers) for field in schema}
     arrays = [
-        _merge(seconds.column(index), schema.field(field.name).type, ids[field.name], nanos)
+        _merge(seconds.column(index), schema.field(field.name), ids[field.name], nanos)
         for index, field in enumerate(seconds.schema)
     ]
     fields = [schema.field(f.name).with_type(array.type) for f, array in zip(seconds.schema, arrays, strict=True)]
@@ -112,19 +115,24 @@ def _numbers(kind: pa.DataType, numbers: Iterator[int]) -> Any:
     return number, []
 
 
-def _merge(array: pa.Array, kind: pa.DataType, ids: tuple[int, Sequence[Any]], nanos: dict[int, Longs]) -> pa.Array:
-    """The array with its seconds, wherever `kind` has a timestamp, turned into microseconds."""
-    number, inner = ids
+def is_nanoseconds(field: pa.Field) -> bool:
+    """Whether the writer says that a timestamp is one of nanoseconds; microseconds are the default."""
+    return bool((field.metadata or {}).get(b"iceberg.timestamp-unit") == b"NANOS")
+
+
+def _merge(array: pa.Array, field: pa.Field, ids: tuple[int, Sequence[Any]], nanos: dict[int, Longs]) -> pa.Array:
+    """The array with its seconds, wherever `field` has a timestamp, turned into timestamps."""
+    (number, inner), kind = ids, field.type
     if pa.types.is_struct(kind):
-        parts = [_merge(array.field(i), field.type, inner[i], nanos) for i, field in enumerate(kind)]
-        fields = [field.with_type(part.type) for field, part in zip(kind, parts, strict=True)]
+        parts = [_merge(array.field(i), child, inner[i], nanos) for i, child in enumerate(kind)]
+        fields = [child.with_type(part.type) for child, part in zip(kind, parts, strict=True)]
         return rebuild_struct(array, parts, pa.struct(fields))
     if pa.types.is_list(kind):
-        values = _merge(array.values, kind.value_type, inner[0], nanos)
+        values = _merge(array.values, kind.value_field, inner[0], nanos)
         return rebuild_list(array, values, pa.list_(kind.value_field.with_type(values.type)))
     if pa.types.is_map(kind):
-        keys = _merge(array.keys, kind.key_type, inner[0], nanos)
-        items = _merge(array.items, kind.item_type, inner[1], nanos)
+        keys = _merge(array.keys, kind.key_field, inner[0], nanos)
+        items = _merge(array.items, kind.item_field, inner[1], nanos)
         type_ = pa.map_(kind.key_field.with_type(keys.type), kind.item_field.with_type(items.type))
         return rebuild_map(array, keys, items, type_)
     if not pa.types.is_timestamp(kind):
@@ -137,11 +145,15 @@ def _merge(array: pa.Array, kind: pa.DataType, ids: tuple[int, Sequence[Any]], n
     fraction = fractions[: len(whole)]
     # ORC rounds seconds towards zero and fractions down
     whole = whole - ((whole < 0) & (fraction > 999_999))
-    if len(whole) and (whole.min() < -(2**63 // 10**6) or whole.max() > 2**63 // 10**6 - 1):
-        raise MalformedData("an ORC timestamp is outside the range of microseconds", hint="the file is damaged")
-    micros = np.zeros(len(array), np.int64)
-    micros[valid] = whole * 10**6 + fraction // 1000
-    return pa.array(micros, mask=~valid).view(pa.timestamp("us", kind.tz))
+    unit, per_second = ("ns", 10**9) if is_nanoseconds(field) else ("us", 10**6)
+    limit = 2**63 // per_second
+    if len(whole) and (whole.min() < -limit or whole.max() > limit):
+        raise MalformedData(f"an ORC timestamp is outside the range of {unit}", hint="the file is damaged")
+    ticks = np.zeros(len(array), np.int64)
+    ticks[valid] = whole * per_second + fraction // (10**9 // per_second)
+    if bool(((ticks[valid] < 0) != (whole < 0)).any()):
+        raise MalformedData(f"an ORC timestamp is outside the range of {unit}", hint="the file is damaged")
+    return pa.array(ticks, mask=~valid).view(pa.timestamp(unit, kind.tz))
 
 
 def _trailing_zeros(values: Longs) -> Longs:

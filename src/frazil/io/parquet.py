@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,8 +16,8 @@ from frazil.model.schema import Schema
 if TYPE_CHECKING:
     from frazil.io.store import Store
 
-Keep = Callable[[pq.FileMetaData, Sequence[FileField]], Sequence[bool]]
-"""Says of each row group of a file (its footer, its fields) whether it may hold rows that are wanted."""
+Keep = Callable[[pq.FileMetaData, Sequence[FileField], Collection[int]], Sequence[bool]]
+"""Says of each row group of a file (its footer, its fields, ids not read from it) whether it may hold wanted rows."""
 
 
 def open_parquet(source: pa.NativeFile) -> pq.ParquetFile:
@@ -43,7 +43,7 @@ def read_parquet(
         resolver = Resolver(location, schema, file_fields(location, file.schema_arrow, name_mapping), constants or {})
         leaves = resolver.leaves
         groups = file.metadata.num_row_groups
-        kept = [True] * groups if keep is None else keep(file.metadata, resolver.fields)
+        kept = [True] * groups if keep is None else keep(file.metadata, resolver.fields, resolver.hidden)
         first = 0
         for number in range(groups):
             rows = file.metadata.row_group(number).num_rows

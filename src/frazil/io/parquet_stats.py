@@ -6,7 +6,7 @@ A footer may leave out what it does not know; nothing is guessed. Its bounds may
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from frazil.io.damage import reading
 from frazil.io.metrics import Metrics, MetricsModes, lower_bound, reachable_fields, upper_bound
-from frazil.io.parquet import open_parquet, row_group_offset
+from frazil.io.parquet import Keep, open_parquet, row_group_offset
 from frazil.io.resolve import FileField, file_fields
 from frazil.io.written_file import WrittenFile
 from frazil.model.arrow import array_from_canonical
@@ -212,16 +212,16 @@ def _text(raw: bytes) -> str | None:
         return None
 
 
-def row_group_filter(expression: Expression) -> Callable[[pq.FileMetaData, Sequence[FileField]], Sequence[bool]]:
+def row_group_filter(expression: Expression) -> Keep:
     """Which row groups may hold rows that match a bound filter."""
     types = {leaf.reference.field_id: leaf.reference.type for leaf in bound_predicates(expression)}
 
-    def keep(metadata: pq.FileMetaData, fields: Sequence[FileField]) -> Sequence[bool]:
+    def keep(metadata: pq.FileMetaData, fields: Sequence[FileField], hidden: Collection[int]) -> Sequence[bool]:
         leaves = _leaves(fields)
         columns = {
             number: _column_stats(group_stats(metadata, leaves[number], type_), type_)
             for number, type_ in types.items()
-            if number in leaves
+            if number in leaves and number not in hidden
         }
         rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
         table = StatsTable(len(rows), columns, pa.array(rows, pa.int64()))

@@ -112,6 +112,12 @@ class Resolver:
         return [index for index, field in enumerate(self.fields) if self._wanted(field)]
 
     @property
+    def hidden(self) -> frozenset[int]:
+        """Ids that the file has, by a name mapping, but whose values come from the partition."""
+        inside = (field for top in self.fields for field in top.walk())
+        return frozenset(field.id for field in inside if field.id is not None and self._is_constant(field))
+
+    @property
     def leaves(self) -> list[int]:
         """Which physical (Parquet) columns of the file are needed."""
         result: list[int] = []

@@ -135,7 +135,9 @@ def bind(
         if isinstance(node, AlwaysTrue | AlwaysFalse):
             return AlwaysTrue() if isinstance(node, AlwaysTrue) is not negate else AlwaysFalse()
         if isinstance(node, BoundPredicate):
-            return _negate_bound(node) if negate else node
+            if negate:  # unknown and false were made one when it was bound
+                raise InvalidExpression(f"({node}) is bound and cannot be negated", hint="negate it before binding")
+            return node
         if not isinstance(node, Predicate):
             raise InvalidExpression(f"{node!r} is no filter", hint="use col(), parse_expression() or SQL text")
         return _bind_predicate(schema, node, negate, case_sensitive, nan_ordered)
@@ -151,13 +153,6 @@ def bound_predicates(expression: Expression) -> Iterator[BoundPredicate]:
 def field_ids(expression: Expression) -> frozenset[int]:
     """The ids of the columns a bound filter looks at."""
     return frozenset(leaf.reference.field_id for leaf in bound_predicates(expression))
-
-
-def _negate_bound(node: BoundPredicate) -> Expression:
-    opposite = BoundPredicate(node.operation.negated, node.term, node.literals)
-    if node.operation.is_ordering and isinstance(node.term.type, FloatType | DoubleType):
-        return or_(opposite, BoundPredicate(Operation.IS_NAN, node.term))
-    return opposite
 
 
 # Terms

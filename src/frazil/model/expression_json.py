@@ -19,6 +19,7 @@ from typing import Any
 
 from frazil.errors import FrazilError, InvalidExpression
 from frazil.model import temporal
+from frazil.model.binding import BoundPredicate, BoundTransform
 from frazil.model.expressions import (
     MAX_DEPTH,
     AlwaysFalse,
@@ -28,8 +29,8 @@ from frazil.model.expressions import (
     Not,
     Or,
     Predicate,
-    Reference,
     Term,
+    TransformTerm,
     and_,
     col,
     not_,
@@ -39,6 +40,7 @@ from frazil.model.expressions import (
 )
 from frazil.model.operations import Operation
 from frazil.model.transforms import UnknownTransform, parse_transform
+from frazil.model.values import to_json as value_to_json
 
 _HINT = "see the JSON form in Iceberg's expressions specification"
 
@@ -174,26 +176,33 @@ def _transform(text: str, term: Term, document: Any) -> Term:
 
 
 def expression_to_json(expression: Expression) -> Any:
-    """A filter as JSON values, in the term form. Literals take the single-value form of their own type."""
+    """A filter as JSON values, in the term form.
+
+    Literals take the single-value form of their column's type if the filter is bound, else that of their own type: bind
+    before sending a filter to another implementation, which may be less liberal about what it compares.
+    """
     if isinstance(expression, AlwaysTrue | AlwaysFalse):
         return isinstance(expression, AlwaysTrue)
     if isinstance(expression, Not):
         return {"type": "not", "child": expression_to_json(expression.operand)}
     if isinstance(expression, And | Or):
         return _balanced("and" if isinstance(expression, And) else "or", expression.operands)
-    if not isinstance(expression, Predicate):
-        raise InvalidExpression(f"({expression}) is bound to a schema", hint="write the filter before it is bound")
+    if not isinstance(expression, Predicate | BoundPredicate):
+        raise InvalidExpression(f"{expression!r} is no filter", hint="use col(), parse_expression() or bind()")
     term = expression.term
-    result: dict[str, Any] = {
-        "type": expression.operation.value,
-        "term": term.name
-        if isinstance(term, Reference)
-        else {"type": "transform", "transform": str(term.transform), "term": term.reference.name},
-    }
+    result: dict[str, Any] = {"type": expression.operation.value}
+    if isinstance(term, TransformTerm | BoundTransform):
+        result["term"] = {"type": "transform", "transform": str(term.transform), "term": term.reference.name}
+    else:
+        result["term"] = term.name
+    if isinstance(expression, BoundPredicate):
+        values = [value_to_json(expression.term.type, value) for value in expression.literals]
+    else:
+        values = [_literal_to_json(value) for value in expression.literals]
     if expression.operation.is_set:
-        result["values"] = [_value_to_json(value) for value in expression.literals]
+        result["values"] = values
     elif not expression.operation.is_unary:
-        result["value"] = _value_to_json(expression.literals[0])
+        result["value"] = values[0]
     return result
 
 
@@ -205,7 +214,7 @@ def _balanced(kind: str, operands: tuple[Expression, ...]) -> Any:
     return {"type": kind, "left": _balanced(kind, operands[:middle]), "right": _balanced(kind, operands[middle:])}
 
 
-def _value_to_json(value: Any) -> Any:
+def _literal_to_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, bool | int | float | str):

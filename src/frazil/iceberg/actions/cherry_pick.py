@@ -1,10 +1,10 @@
-"""Cherry-picking: the change that one snapshot made, made again on top of a branch (the publish of write-audit-publish)."""
+"""Cherry-picking: the change that one snapshot made, made again on top of a branch. It publishes audited writes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Self
+from typing import Any
 
 import numpy as np
 
@@ -38,16 +38,11 @@ class CherryPick(FileChanges):
 
     merges = False
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, snapshot_id: int) -> None:
         super().__init__(transaction)
-        self._picked_id: int | None = None
+        self._picked_id = snapshot_id
         self._operation = APPEND
         self._fast_forward = False
-
-    def pick(self, snapshot_id: int) -> Self:
-        """The snapshot to apply."""
-        self._picked_id = snapshot_id
-        return self
 
     @property
     def operation(self) -> str:
@@ -56,11 +51,9 @@ class CherryPick(FileChanges):
     @property
     def snapshot_id(self) -> int:
         """The snapshot the branch is at afterwards: the picked one itself, or the new one that repeats it."""
-        return self._picked_id if self._fast_forward and self._picked_id is not None else self._snapshot_id
+        return self._picked_id if self._fast_forward else self._snapshot_id
 
     def stage(self, context: Context) -> Staged:
-        if self._picked_id is None:
-            raise InvalidArgument("no snapshot to cherry-pick was given", hint="call pick(snapshot_id)")
         metadata = context.metadata
         picked, parent = metadata.snapshot(self._picked_id), self.parent(metadata)
         self._check_not_applied(metadata, picked, parent)
@@ -100,7 +93,8 @@ class CherryPick(FileChanges):
         if not dynamic and any(content != DATA for content in changed):
             raise _refused(picked, "it adds or removes delete files", "make the change again")
         self._operation = APPEND if picked.operation is None else picked.operation
-        self._added_data, replaced = [], set()
+        self._added_data = []
+        replaced: set[tuple[int, tuple[Any, ...]]] = set()
         for entries in _made_by(context, picked, Status.ADDED, full=True):
             # ids of rows and sequence numbers belong to the snapshot that is made now
             self._added_data += [
@@ -132,7 +126,7 @@ def _made_by(context: Context, snapshot: Snapshot, status: Status, *, full: bool
 
 
 def _check_partitions_unchanged(
-    context: Context, picked: Snapshot, parent: Snapshot | None, replaced: set[tuple[int, tuple[object, ...]]]
+    context: Context, picked: Snapshot, parent: Snapshot | None, replaced: set[tuple[int, tuple[Any, ...]]]
 ) -> None:
     """What was overwritten must be all there is: nobody may have added to those partitions since."""
     metadata = context.metadata
@@ -144,11 +138,11 @@ def _check_partitions_unchanged(
         for entries in _made_by(context, snapshot, Status.ADDED):
             both = replaced.intersection((entries.spec.spec_id, values) for values in entries.partition_tuples())
             if both:
-                spec_id, values = next(iter(both))
-                path = metadata.spec(spec_id).partition_path(entries.partition_type, values)
+                _, values = next(iter(both))
+                path = entries.spec.path_of([column.type for column in entries.partition_type.fields], values)
                 raise CommitConflict(
-                    f"snapshot {picked.snapshot_id} cannot be cherry-picked: snapshot {snapshot.snapshot_id} added files "
-                    f"to partition {path or 'of the whole table'}, which it overwrites",
+                    f"snapshot {picked.snapshot_id} cannot be cherry-picked: snapshot {snapshot.snapshot_id} "
+                    f"added files to {f'partition {path}' if path else 'the table'}, which it overwrites",
                     hint="overwrite the partition again",
                 )
     if not reached and picked.parent_snapshot_id is not None:

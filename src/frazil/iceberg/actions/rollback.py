@@ -69,7 +69,7 @@ class Rollback(Action):
 
     def stage(self, context: Context) -> Staged:
         if self._target is None:
-            raise InvalidArgument("no snapshot to go to was given", hint="call to_snapshot, to_timestamp or set_current")
+            raise InvalidArgument("no target was given", hint="call to_snapshot, to_timestamp or set_current")
         metadata = context.metadata
         snapshot_id, main = self._target(metadata), metadata.refs.get(MAIN)
         if main is not None and main.snapshot_id == snapshot_id:

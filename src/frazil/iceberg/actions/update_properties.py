@@ -60,8 +60,8 @@ class UpdateProperties(Action):
         changed = {name: text for name, text in self._sets.items() if metadata.properties.get(name) != text}
         removed = tuple(sorted(self._removes.intersection(metadata.properties)))
         updates: list[Update] = []
-        if self._format_version not in (None, metadata.format_version):
-            updates.append(UpgradeFormatVersion(self._format_version))  # type: ignore[arg-type]
+        if self._format_version is not None and self._format_version != metadata.format_version:
+            updates.append(UpgradeFormatVersion(self._format_version))
         if changed:
             updates.append(SetProperties(changed))
         if removed:

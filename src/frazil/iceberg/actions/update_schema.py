@@ -1,7 +1,7 @@
 """Schema updates: columns added, dropped, renamed, promoted and moved, as one commit.
 
-What follows from a column's name goes with it: the name mapping, and properties such as `write.metadata.metrics.column.`.
-A schema that another writer changed meanwhile is a conflict: the change was thought out for the old one.
+What follows from a column's name goes with it: the name mapping, and properties that end in the name of a column. A
+schema that another writer changed meanwhile is a conflict: the change was thought out for the old one.
 """
 
 from __future__ import annotations

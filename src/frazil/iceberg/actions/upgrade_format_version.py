@@ -7,10 +7,10 @@ from typing import Self
 from frazil.errors import InvalidArgument
 from frazil.iceberg.actions.action import Action, Context, Staged
 from frazil.iceberg.transaction import Transaction
-from frazil.iceberg.updates import UpgradeFormatVersion as Upgrade
+from frazil.iceberg.updates import UpgradeFormatVersion
 
 
-class UpgradeFormatVersion(Action):
+class UpgradeFormat(Action):
     """Moves the table to a format version; a table that has it already stays as it is."""
 
     def __init__(self, transaction: Transaction) -> None:
@@ -25,4 +25,6 @@ class UpgradeFormatVersion(Action):
     def stage(self, context: Context) -> Staged:
         if self._version is None:
             raise InvalidArgument("no format version was given", hint="call to(3)")
-        return Staged(() if self._version == context.metadata.format_version else (Upgrade(self._version),))
+        if self._version == context.metadata.format_version:
+            return Staged(())
+        return Staged((UpgradeFormatVersion(self._version),))
