@@ -54,6 +54,12 @@ MOMENTS = st.one_of(
     SMALL.map(lambda micros: EPOCH + dt.timedelta(microseconds=micros)),
 )
 UTC = dt.UTC
+
+
+def micros(value: dt.datetime) -> int:
+    return (value.replace(tzinfo=None) - EPOCH) // dt.timedelta(microseconds=1)
+
+
 UUIDS = [uuid.UUID(int=number) for number in (0, 1, 1 << 127, (1 << 128) - 1)]
 
 # One column per type: the values of rows (canonical) and the literals it is compared with
@@ -65,10 +71,10 @@ COLUMNS: dict[str, tuple[Type, st.SearchStrategy[Any], st.SearchStrategy[Any]]] 
     "d": (DoubleType(), FLOATS | st.just(math.nan), FLOATS | SMALL | st.sampled_from([10**400, Decimal("0.5")])),
     "dec": (DecimalType(4, 1), st.decimals(-12, 12, places=1), NUMBERS),
     "day": (DateType(), SMALL | st.sampled_from([-400, 400]), MOMENTS | MOMENTS.map(dt.datetime.date)),
-    "ts": (TimestampType(), MOMENTS.map(lambda value: micros(value)), MOMENTS | MOMENTS.map(dt.datetime.date)),
+    "ts": (TimestampType(), MOMENTS.map(micros), MOMENTS | MOMENTS.map(dt.datetime.date)),
     "tz": (
         TimestamptzType(),
-        MOMENTS.map(lambda value: micros(value)),
+        MOMENTS.map(micros),
         MOMENTS.map(lambda value: value.replace(tzinfo=UTC)),
     ),
     "ns": (TimestampNsType(), MOMENTS.map(lambda value: micros(value) * 1000 + 1), MOMENTS),
@@ -79,10 +85,6 @@ COLUMNS: dict[str, tuple[Type, st.SearchStrategy[Any], st.SearchStrategy[Any]]] 
 }
 SCHEMA = Schema(tuple(NestedField(at, name, COLUMNS[name][0]) for at, name in enumerate(COLUMNS, 1)))
 FLOATING = ("f", "d")
-
-
-def micros(value: dt.datetime) -> int:
-    return (value.replace(tzinfo=None) - EPOCH) // dt.timedelta(microseconds=1)
 
 
 def decimal_value(value: Any) -> Any:
@@ -179,7 +181,7 @@ def truth(expression: Expression, row: dict[str, Any], *, nan_greatest: bool = F
     if operation in {Operation.IS_NULL, Operation.NOT_NULL}:
         return (value is None) is (operation is Operation.IS_NULL)
     if value is None:
-        return (operation is Operation.NOT_NAN if nan_greatest and "nan" in operation.value else None)
+        return operation is Operation.NOT_NAN if nan_greatest and "nan" in operation.value else None
     if operation in {Operation.IS_NAN, Operation.NOT_NAN}:
         return math.isnan(value) is (operation is Operation.IS_NAN)
     literals = [measured(type_, literal) for literal in expression.literals]

@@ -65,7 +65,9 @@ TYPES = Schema(
         NestedField(
             19,
             "st",
-            StructType((NestedField(20, "r", LongType(), required=True), NestedField(21, "deep", list_of(22, LongType())))),
+            StructType(
+                (NestedField(20, "r", LongType(), required=True), NestedField(21, "deep", list_of(22, LongType())))
+            ),
         ),
         NestedField(23, "m", map_of(24, StringType(), 25, LongType())),
         NestedField(26, "req", StructType((NestedField(27, "r", LongType(), required=True),)), required=True),

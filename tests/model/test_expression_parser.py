@@ -143,7 +143,9 @@ def test_long_chains_are_fine() -> None:
     assert parse_expression(" OR ".join(f"a = {number}" for number in range(3000))).depth == 2
 
 
-@given(st.text(st.sampled_from("aAxX'`\"()=<>!.,-+ 019%\\\n" + string.ascii_letters), max_size=30) | st.text(max_size=10))
+@given(
+    st.text(st.sampled_from("aAxX'`\"()=<>!.,-+ 019%\\\n" + string.ascii_letters), max_size=30) | st.text(max_size=10)
+)
 def test_any_text_parses_or_is_refused_as_a_filter(text: str) -> None:
     try:
         found = parse_expression(text)

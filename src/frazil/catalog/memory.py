@@ -37,9 +37,7 @@ class MemoryCatalog(PointerCatalog):
         given = check_namespace_properties(properties)
         with self._lock:
             if namespace in self._namespaces:
-                raise NamespaceAlreadyExists(
-                    f"namespace {'.'.join(namespace)} exists already", hint="use it as it is"
-                )
+                raise NamespaceAlreadyExists(f"namespace {'.'.join(namespace)} exists already", hint="use it as it is")
             for depth in range(1, len(namespace)):
                 self._namespaces.setdefault(namespace[:depth], {})
             self._namespaces[namespace] = given

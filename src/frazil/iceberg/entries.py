@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 from frazil.errors import MalformedMetadata
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.data_file import Content, DataFile, Status
+from frazil.iceberg.stored_bounds import stored_bounds
 from frazil.model.arrow import type_to_arrow
 from frazil.model.partition import PartitionSpec
 from frazil.model.stats_evaluator import ColumnStats
 from frazil.model.types import NestedField, StructType
-from frazil.model.values import bounds_to_array
 
 Mask = npt.NDArray[np.bool_]
 
@@ -132,6 +132,11 @@ class Entries:
             cached = self._map_index[(field_id, key)] = _lookup(self.column(field_id), key)
         return cached
 
+    def bounds(self, column: NestedField) -> tuple[pa.Array, pa.Array]:
+        """Lower and upper bounds of a column, null where nothing is known."""
+        lower = self.map_values(ids.LOWER_BOUNDS, column.id)
+        return stored_bounds(column.type, lower, self.map_values(ids.UPPER_BOUNDS, column.id))
+
     def files(self) -> list[DataFile]:
         """One object per entry; for callers that want a few."""
         return list(self.iter_files())
@@ -189,12 +194,16 @@ class MetricsStats:
 
     def column(self, field_id: int) -> ColumnStats | None:
         found = self._fields.get(field_id)
-        if found is None or not found.type.is_primitive:
+        if found is None:
             return None
         entries = self._entries
+        # bounds of a variant are of the values inside it: only its nulls say something of the column
+        lower = upper = None
+        if found.type.is_primitive:
+            lower, upper = entries.bounds(found)
         return ColumnStats(
-            lower=bounds_to_array(found.type, entries.map_values(ids.LOWER_BOUNDS, field_id)),
-            upper=bounds_to_array(found.type, entries.map_values(ids.UPPER_BOUNDS, field_id)),
+            lower=lower,
+            upper=upper,
             null_count=entries.map_values(ids.NULL_COUNTS, field_id),
             nan_count=entries.map_values(ids.NAN_COUNTS, field_id),
             value_count=entries.map_values(ids.VALUE_COUNTS, field_id),

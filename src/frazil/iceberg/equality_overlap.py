@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.entries import Entries, Mask
 from frazil.model.types import NestedField
-from frazil.model.values import bounds_to_array
 
 Ints = npt.NDArray[np.int64]
 FieldLookup = Callable[[int], NestedField | None]
@@ -72,8 +71,7 @@ class _Facts:
         complete = pc.fill_null(counted, False).to_numpy(zero_copy_only=False)
         self.may_be_null: Mask = ~(none & complete) & (not column.required)
         self.only_null: Mask = every & complete & (not column.required)
-        self.lower = bounds_to_array(column.type, entries.map_values(ids.LOWER_BOUNDS, column.id))
-        self.upper = bounds_to_array(column.type, entries.map_values(ids.UPPER_BOUNDS, column.id))
+        self.lower, self.upper = entries.bounds(column)
 
 
 def _less(left: pa.Array, left_rows: Ints, right: pa.Array, right_rows: Ints) -> Mask:

@@ -24,6 +24,7 @@ from frazil.iceberg.manifest_reader import ManifestReader
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.partition_types import field_in_any_schema, partition_type
 from frazil.iceberg.snapshot import Snapshot
+from frazil.iceberg.stored_bounds import stored_bounds
 from frazil.model.binding import bind
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.model.partition import PartitionSpec
@@ -32,7 +33,6 @@ from frazil.model.residuals import residuals
 from frazil.model.schema import Schema
 from frazil.model.stats_evaluator import ColumnStats, might_match
 from frazil.model.types import StructType
-from frazil.model.values import bounds_to_array
 
 PLAN_COLUMNS = CORE_COLUMNS
 FILTER_COLUMNS = CORE_COLUMNS | frozenset(ids.METRICS)
@@ -160,9 +160,10 @@ class SummaryStats:
                 # contains_nan may be unknown: only types without NaN are then certain to hold nulls alone
                 if item.contains_nan is False or not _can_be_nan(type_):
                     nulls[index] = ones[index] = 1
+        lower, upper = stored_bounds(type_, lower, upper)
         return ColumnStats(
-            lower=bounds_to_array(type_, lower),
-            upper=bounds_to_array(type_, upper),
+            lower=lower,
+            upper=upper,
             null_count=pa.array(nulls, pa.int64()),
             nan_count=pa.array(nans, pa.int64()),
             value_count=pa.array(ones, pa.int64()),

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import ColumnNotFound, InvalidExpression
-from frazil.model.arrow_literals import arrow_literal, arrow_literal_set, comparable_array
+from frazil.model.arrow_literals import arrow_literal, comparable_array, is_in_set
 from frazil.model.binding import BoundPredicate, BoundReference, BoundTransform
-from frazil.model.expressions import AlwaysTrue, And, Expression, Or
+from frazil.model.expressions import AlwaysFalse, AlwaysTrue, And, Expression, Or
 from frazil.model.operations import Operation
-from frazil.model.types import DoubleType, FloatType, PrimitiveType, StringType, Type
+from frazil.model.types import DoubleType, FloatType, PrimitiveType, StringType
 
 _COMPARISONS = {
     Operation.LT: pc.less,
@@ -42,10 +42,8 @@ def filter_mask(expression: Expression, batch: pa.RecordBatch) -> pa.BooleanArra
         return reduce(combine, (filter_mask(operand, batch) for operand in expression.operands))
     if isinstance(expression, BoundPredicate):
         return _test(expression, _column(expression, batch)).fill_null(False)
-    if isinstance(expression, AlwaysTrue):
-        return pa.repeat(True, batch.num_rows)
-    if not expression.children:
-        return pa.repeat(False, batch.num_rows)
+    if isinstance(expression, AlwaysTrue | AlwaysFalse):
+        return pa.repeat(isinstance(expression, AlwaysTrue), batch.num_rows)
     raise InvalidExpression(f"({expression}) is not bound to a schema", hint="bind it first")
 
 
@@ -84,17 +82,10 @@ def _test(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
         case Operation.NOT_STARTS_WITH:
             return pc.invert(pc.starts_with(array, values[0]))
         case Operation.IN:
-            return pc.is_in(array, _value_set(type_, values, array.type))
+            return is_in_set(type_, array, values)
         case Operation.NOT_IN:
-            return pc.and_(array.is_valid(), pc.invert(pc.is_in(array, _value_set(type_, values, array.type))))
+            return pc.and_(array.is_valid(), pc.invert(is_in_set(type_, array, values)))
     return _COMPARISONS[leaf.operation](array, arrow_literal(type_, values[0], array.type))
-
-
-def _value_set(type_: Type, values: tuple[Any, ...], like: pa.DataType) -> pa.Array:
-    if isinstance(type_, FloatType | DoubleType) and 0.0 in values:
-        values = (*values, -0.0)  # the set is of bit patterns
-    found = arrow_literal_set(type_, values, like)
-    return found if found.type == like else found.cast(like)
 
 
 def to_arrow_filter(expression: Expression, schema: pa.Schema) -> pc.Expression | None:
@@ -132,10 +123,9 @@ def _pushed(leaf: BoundPredicate, schema: pa.Schema) -> pc.Expression | None:
         case Operation.STARTS_WITH if isinstance(type_, StringType):
             return column >= pc.scalar(arrow_literal(type_, values[0], kind))
         case Operation.IN:
-            try:
-                return column.isin(_value_set(type_, values, kind))
-            except pa.ArrowInvalid:  # a file older than a promotion cannot hold all of the values
-                return None
+            # the readers have no statistics for lists, but for ranges
+            low, high = (pc.scalar(arrow_literal(type_, values[end], kind)) for end in (0, -1))
+            return (column >= low) & (column <= high)
         case Operation.NOT_EQ if not floating:  # the statistics of a row group do not show its NaN
             return column != pc.scalar(arrow_literal(type_, values[0], kind))
         case Operation.EQ | Operation.LT | Operation.LT_EQ | Operation.GT | Operation.GT_EQ:

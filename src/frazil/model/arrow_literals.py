@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.model.arrow import type_to_arrow
-from frazil.model.types import BinaryType, DecimalType, FixedType, StringType, Type, UuidType
-
-_WIDEST_DECIMAL = 76
+from frazil.model.types import BinaryType, DecimalType, DoubleType, FixedType, FloatType, StringType, Type, UuidType
+from frazil.model.values import unscaled
 
 
 def comparable_array(type_: Type, array: pa.Array) -> pa.Array:
@@ -32,13 +32,23 @@ def comparable_array(type_: Type, array: pa.Array) -> pa.Array:
 def arrow_literal_set(type_: Type, values: Sequence[Any], like: pa.DataType) -> pa.Array:
     """An array of canonical values, to compare with arrays of type `like`."""
     if isinstance(type_, DecimalType):
-        try:
-            return pa.array(values, pa.decimal128(type_.precision, type_.scale))
-        except pa.ArrowInvalid:  # a partition value rounded down may have one digit more than its column
-            return pa.array(values, pa.decimal256(_WIDEST_DECIMAL, type_.scale))
+        same = pa.types.is_decimal128(like) and like.scale == type_.scale
+        kind = like if same else pa.decimal128(type_.precision, type_.scale)
+        # A partition value rounded down may have one digit more than its column: Arrow compares it, but would not cast it
+        data = b"".join(unscaled(value).to_bytes(16, "little", signed=True) for value in values)
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(data)])
     if isinstance(type_, StringType | BinaryType | FixedType | UuidType) and not pa.types.is_null(like):
         return pa.array(values, like)
     return pa.array(values, type_to_arrow(type_))
+
+
+def is_in_set(type_: Type, array: pa.Array, values: Sequence[Any]) -> pa.BooleanArray:
+    """Where an array has one of the canonical values; False for null. Zeros are equal whatever their sign."""
+    if isinstance(type_, FloatType | DoubleType) and 0.0 in values:
+        values = [*values, -0.0]  # Arrow's set is of bit patterns
+    listed = arrow_literal_set(type_, values, array.type)
+    # a column written before its type was promoted is narrower than the values
+    return pc.is_in(array if array.type == listed.type else array.cast(listed.type), listed)
 
 
 def arrow_literal(type_: Type, value: Any, like: pa.DataType) -> pa.Scalar:

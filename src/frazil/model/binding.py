@@ -42,6 +42,7 @@ from frazil.model.schema import Schema
 from frazil.model.transforms import IdentityTransform, Transform, UnknownTransform, VoidTransform
 from frazil.model.types import (
     DateType,
+    DecimalType,
     DoubleType,
     FloatType,
     GeographyType,
@@ -208,7 +209,9 @@ def _bind_predicate(
             raise InvalidExpression(f"column {node.column!r} of type {term.type} has no NaN", hint="remove the test")
         found = BoundPredicate(operation, term)
         # to Spark null is no NaN
-        return or_(found, _null_test(Operation.IS_NULL, term)) if nan_ordered and operation is Operation.NOT_NAN else found
+        return (
+            or_(found, _null_test(Operation.IS_NULL, term)) if nan_ordered and operation is Operation.NOT_NAN else found
+        )
     if not isinstance(term.type, PrimitiveType) or isinstance(term.type, GeometryType | GeographyType):
         raise InvalidExpression(
             f"column {node.column!r} of type {term.type} cannot be compared", hint="only IS NULL and IS NOT NULL work"
@@ -248,7 +251,7 @@ def _prefix_test(operation: Operation, term: BoundTerm, node: Predicate) -> Expr
 
 def _compare(operation: Operation, term: BoundTerm, literals: tuple[Literal, ...]) -> Expression:
     """A comparison with a column that is not floating: countable ones by exact arithmetic, others by their bytes."""
-    units = units_of(term.type)
+    units = units_of(_counted_type(term))
     if units is None:
         return _normalised(operation, term, [plain_value(term, value) for value in literals])
     quantities = [value if _is_day_number(term, value) else quantity(term, value) for value in literals]
@@ -271,6 +274,13 @@ def _compare(operation: Operation, term: BoundTerm, literals: tuple[Literal, ...
     if asked == math.floor(asked) and units.low <= asked <= units.high:
         return BoundPredicate(operation, term, (units.value(int(asked)),))
     return BoundPredicate(Operation.LT_EQ if upper_side else Operation.GT_EQ, term, (units.value(bound),))
+
+
+def _counted_type(term: BoundTerm) -> Type:
+    """The term's type; a decimal rounded down may have a digit more than its column."""
+    if isinstance(term, BoundTransform) and isinstance(term.type, DecimalType):
+        return DecimalType(38, term.type.scale)
+    return term.type
 
 
 def _is_day_number(term: BoundTerm, value: Literal) -> bool:

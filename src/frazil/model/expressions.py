@@ -6,7 +6,8 @@
 "day(ts) = DATE '2024-01-01'"
 
 Predicates follow SQL's three-valued logic: a comparison with null is unknown, and a row matches a filter only where it
-is true. NaN equals nothing and is not ordered, so that `x <> 1` is true for it; whether null is NaN is unknown as well. `frazil.model.binding` says what a filter means for the columns of a schema.
+is true. NaN equals nothing and is not ordered, so that `x <> 1` is true for it; whether null is NaN is unknown.
+`frazil.model.binding` says what a filter means for the columns of a schema.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import InvalidExpression
-from frazil.model.arrow_literals import arrow_literal, arrow_literal_set, comparable_array
+from frazil.model.arrow_literals import arrow_literal, comparable_array, is_in_set
 from frazil.model.binding import BoundPredicate, BoundTransform
 from frazil.model.expressions import AlwaysFalse, AlwaysTrue, And, Expression, Or
 from frazil.model.operations import Operation
@@ -218,10 +218,7 @@ class _Column:
         """Where all values (but nulls and NaN) are the same one, and it is in the list."""
         if self.lower is None or self.upper is None:
             return np.zeros(self.n, bool)
-        both = list(values)
-        if 0.0 in both and isinstance(self.type, FloatType | DoubleType):
-            both += [-0.0]
-        listed = pc.is_in(self.lower, arrow_literal_set(self.type, both, self.lower.type).cast(self.lower.type))
+        listed = is_in_set(self.type, self.lower, values)
         return _true(pc.and_(pc.equal(self.lower, self.upper), listed), self.n)
 
     def _outside(self, value: Any, *, unknown: bool) -> Mask:
