@@ -17,7 +17,7 @@ from frazil.model.variant import decode
 
 SCHEMA = schema_from_anything(
     "id BIGINT NOT NULL, f FLOAT, n INT, s STRUCT<a: INT NOT NULL, b: STRING>, l ARRAY<INT NOT NULL>, "
-    "m MAP<STRING, INT NOT NULL>, ts TIMESTAMP, t timestamp, u uuid, d DECIMAL(4,1), x fixed[2], v VARIANT"
+    "m MAP<STRING, INT NOT NULL>, ts TIMESTAMP, t TIMESTAMP_NTZ, u uuid, d DECIMAL(4,1), x fixed[2], v VARIANT"
 )
 
 
@@ -113,7 +113,7 @@ def test_values_that_would_change_are_refused(column: str, values: pa.Array) -> 
 )
 def test_other_kinds_of_values_are_refused(column: str, values: pa.Array) -> None:
     with pytest.raises(InvalidArgument, match=f"'{column}'"):
-        list(conform(pa.table({"id": pa.array([1]), column: values} | {column: values}), SCHEMA))
+        list(conform(pa.table({"id": pa.array([1]), column: values}), SCHEMA))
 
 
 def test_layouts_of_arrow_do_not_matter() -> None:

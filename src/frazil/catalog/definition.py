@@ -74,7 +74,7 @@ class TableDefinition:
 
 
 def _after(old: PartitionSpec, new: tuple[PartitionField, ...], schema: Schema) -> tuple[PartitionField, ...]:
-    """Format version 1 numbers partition fields by place: former ones keep theirs, as void where they are not wanted."""
+    """Format version 1 numbers partition fields by place: former ones keep theirs, as void where nobody wants them."""
     left = list(new)
     fields: list[PartitionField] = []
     for part in old.fields:

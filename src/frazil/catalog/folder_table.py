@@ -4,8 +4,8 @@ Version N+1 is committed by creating the file of that name, which only one write
 to begin looking for the newest; it may be stale, missing or damaged.
 
 Names that come back. `write.metadata.delete-after-commit.enabled` deletes old versions, so a writer that was stalled
-for long can create a version whose name was taken, used and deleted meanwhile: its commit would be acknowledged, and in no
-later history. Three rules together prevent that:
+for long can create a version whose name was taken, used and deleted meanwhile: its commit would be acknowledged, and in
+no later history. Three rules together prevent that:
 
 - Versions are deleted oldest first, none after one that could not be deleted, and never the last two.
 - After creating version N+1, a writer looks whether version N is still the one it built on. If it is, then by the first

@@ -174,7 +174,7 @@ class SqlCatalog(PointerCatalog):
         return found
 
     def _rows_in(self, column: sa.ColumnElement[str], namespace: Namespace) -> sa.ColumnElement[bool]:
-        catalog_name = column.table.c.catalog_name  # type: ignore[attr-defined]
+        catalog_name = column.table.c.catalog_name
         return sa.and_(catalog_name == self.name, column == ".".join(namespace))
 
     # Tables.
@@ -305,7 +305,7 @@ class SqlCatalog(PointerCatalog):
             return InvalidArgument(f"the catalog cannot hold this: {reason}", hint="use a shorter name or property")
         return CatalogError(
             f"catalog {_shown(self._url)}: {reason}",
-            hint="check that the database is up and reachable",
+            hint="check that the database is up",
             applied=applied,
         )
 

@@ -22,7 +22,7 @@ from frazil.iceberg.updates import Update, apply_updates
 class StagedTable(Committer):
     """The committer of a staged table. After its first commit it is the table's own.
 
-    `first` is the metadata to create the table with, None if it must exist; with `replace` an existing table is replaced.
+    `first` is the metadata to create the table with, None if it must exist; with `replace` an existing one is replaced.
     """
 
     def __init__(

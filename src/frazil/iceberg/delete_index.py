@@ -25,6 +25,8 @@ from frazil.iceberg.equality_overlap import FieldLookup, may_hit
 from frazil.model.schema import DELETE_FILE_PATH
 
 Ints = npt.NDArray[np.int64]
+Pairs = tuple[Ints, Ints]
+"""Rows of data files and of delete files, side by side."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,9 @@ class DeleteIndex:
         """The deletes of every file of `data`."""
         if not self.parts or not len(data):
             return Applied(np.zeros(len(data) + 1, dtype=np.int64), np.zeros(0, dtype=np.int64))
-        vectors, positions, others = [], [], []
+        vectors: list[Pairs] = []
+        positions: list[Pairs] = []
+        others: list[Pairs] = []
         for part, start, targets in zip(self.parts, self.starts, self._targets, strict=False):
             content = part.numpy(ids.CONTENT)
             vector = is_vector(part)
@@ -91,7 +95,7 @@ class DeleteIndex:
         counts = np.bincount(all_rows, minlength=len(data))
         return Applied(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), all_numbers[order])
 
-    def _by_path(self, data: Entries, part: Entries, targets: pa.Array, named: Mask) -> tuple[Ints, Ints]:
+    def _by_path(self, data: Entries, part: Entries, targets: pa.Array, named: Mask) -> Pairs:
         deletes = np.flatnonzero(named)
         if not len(deletes):
             return deletes, deletes
@@ -155,9 +159,7 @@ def _check_one_vector(data: Entries, rows: Ints) -> None:
         )
 
 
-def _by_partition(
-    data: Entries, part: Entries, chosen: Mask, *, strictly_older: bool
-) -> Iterator[tuple[Ints, Ints]]:
+def _by_partition(data: Entries, part: Entries, chosen: Mask, *, strictly_older: bool) -> Iterator[Pairs]:
     deletes = np.flatnonzero(chosen)
     if not len(deletes) or data.spec.spec_id != part.spec.spec_id:
         return
@@ -171,29 +173,27 @@ def _by_partition(
             yield _by_sequence(data, part, order[first:last], members, strictly_older=strictly_older)
 
 
-def _by_sequence(
-    data: Entries, part: Entries, rows: Ints, deletes: Ints, *, strictly_older: bool
-) -> tuple[Ints, Ints]:
+def _by_sequence(data: Entries, part: Entries, rows: Ints, deletes: Ints, *, strictly_older: bool) -> Pairs:
     """All pairs of a file and a delete that is new enough for it."""
     sequences = part.numpy(ids.SEQUENCE_NUMBER)[deletes]
     order = np.argsort(sequences, kind="stable")
     deletes, sequences = deletes[order], sequences[order]
-    side = "right" if strictly_older else "left"
-    starts = np.searchsorted(sequences, data.numpy(ids.SEQUENCE_NUMBER)[rows], side)
+    mine = data.numpy(ids.SEQUENCE_NUMBER)[rows]
+    starts = np.searchsorted(sequences, mine, side="right" if strictly_older else "left")
     counts = len(deletes) - starts
     total = int(counts.sum())
     within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(rows, counts), deletes[np.repeat(starts, counts) + within]
 
 
-def _joined(pairs: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+def _joined(pairs: Sequence[Pairs]) -> Pairs:
     if not pairs:
         nothing = np.zeros(0, dtype=np.int64)
         return nothing, nothing
     return np.concatenate([rows for rows, _ in pairs]), np.concatenate([numbers for _, numbers in pairs])
 
 
-def partition_codes(left: Entries, right: Entries) -> tuple[Ints, Ints]:
+def partition_codes(left: Entries, right: Entries) -> Pairs:
     """A number per entry, equal where the partitions of two sets of entries of one spec are equal."""
     codes = np.zeros(len(left) + len(right), dtype=np.int64)
     for mine, theirs in zip(left.partition_columns(), right.partition_columns(), strict=True):

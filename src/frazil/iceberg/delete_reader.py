@@ -106,9 +106,7 @@ class DeleteReader:
             )
         field_ids = tuple(sorted(delete.equality_ids))
         schema = schema_with(self._metadata, field_ids)
-        batches = [
-            batch for _, batch in read_data_file(self._store, delete.file_path, delete.file_format, schema)
-        ]
+        batches = [batch for _, batch in read_data_file(self._store, delete.file_path, delete.file_format, schema)]
         columns = tuple(
             pa.chunked_array([leaf(batch, schema, number) for batch in batches]).combine_chunks()
             if batches
@@ -152,4 +150,3 @@ def matches_keys(columns: Sequence[pa.Array], keys: EqualityKeys) -> npt.NDArray
         present &= kept[position] == mine
         mine = np.where(present, position, 0)
     return present
-

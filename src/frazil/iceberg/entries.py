@@ -97,7 +97,9 @@ class Entries:
 
     def take(self, indices: pa.Array) -> Entries:
         """The entries at those positions."""
-        return Entries(self.spec, self.partition_type, {key: array.take(indices) for key, array in self.columns.items()})
+        return Entries(
+            self.spec, self.partition_type, {key: array.take(indices) for key, array in self.columns.items()}
+        )
 
     def slice(self, offset: int, length: int) -> Entries:
         """A run of entries, without a copy."""
@@ -159,7 +161,8 @@ class Entries:
             *(pick(number) for number in (ids.SEQUENCE_NUMBER, ids.FILE_SEQUENCE_NUMBER)),
         ]
         for row in zip(*columns, strict=True):
-            path, kind, records, size, partition, content, *metrics = row[:12]
+            path, kind, records, size, partition, content = row[:6]
+            sizes, counts, nulls, nans, lower, upper = (None if pairs is None else dict(pairs) for pairs in row[6:12])
             keys, splits, equality, order, first, referenced, offset, length, sequence, file_sequence = row[12:]
             yield DataFile(
                 path,
@@ -169,7 +172,12 @@ class Entries:
                 self.spec.spec_id,
                 partition,
                 Content(content or 0),
-                *(None if pairs is None else dict(pairs) for pairs in metrics),
+                sizes,
+                counts,
+                nulls,
+                nans,
+                lower,
+                upper,
                 keys,
                 None if splits is None else tuple(splits),
                 None if equality is None else tuple(equality),

@@ -58,9 +58,7 @@ def decode_manifests(
         raise MalformedMetadata(
             f"manifest {manifests[0].manifest_path} lacks field ids {missing}", hint="the file is not a manifest"
         )
-    arrays = {
-        number: normalise(number, array, partition_type) for number, array in arrays.items() if number in columns
-    }
+    arrays = {number: normalise(number, array, partition_type) for number, array in arrays.items() if number in columns}
     entries = Entries(spec, partition_type, arrays)
     return inherit(entries, manifests, counts), counts
 
@@ -199,7 +197,9 @@ def summarize_partitions(entries: Entries) -> tuple[FieldSummary, ...]:
         if isinstance(column.type, FloatType | DoubleType):
             # -0.0 and 0.0 compare equal: widen, so that neither is left out
             lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
-        summaries.append(FieldSummary(contains_null, has_nan, to_bytes(column.type, lower), to_bytes(column.type, upper)))
+        summaries.append(
+            FieldSummary(contains_null, has_nan, to_bytes(column.type, lower), to_bytes(column.type, upper))
+        )
     return tuple(summaries)
 
 
@@ -253,4 +253,3 @@ def with_deleted(entries: Entries, deleted: Mask, snapshot_id: int) -> Entries:
     status = np.where(deleted, Status.DELETED, Status.EXISTING).astype(np.int32)
     stamped = pc.if_else(pa.array(deleted), pa.scalar(snapshot_id, pa.int64()), entries.column(ids.SNAPSHOT_ID))
     return entries.with_columns({ids.STATUS: pa.array(status), ids.SNAPSHOT_ID: stamped})
-

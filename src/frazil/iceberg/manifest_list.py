@@ -121,9 +121,7 @@ def _inline(store: Store, path: str, snapshot: Snapshot, specs: Mapping[int, Par
     return ManifestFile(path, store.size(path), spec_id, added_snapshot_id=snapshot.snapshot_id)
 
 
-def assign_first_row_ids(
-    manifests: Iterable[ManifestFile], first_row_id: int
-) -> tuple[list[ManifestFile], int]:
+def assign_first_row_ids(manifests: Iterable[ManifestFile], first_row_id: int) -> tuple[list[ManifestFile], int]:
     """Give every data manifest without row ids its range, in order; also the first id that is still free.
 
     A manifest that has one keeps it: ids of rows never change. Delete manifests have none.

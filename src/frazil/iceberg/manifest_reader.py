@@ -147,7 +147,7 @@ class ManifestReader:
             data = self._store.read(manifest.manifest_path)
             if manifest.manifest_length and len(data) != manifest.manifest_length:
                 raise MalformedMetadata(
-                    f"manifest {manifest.manifest_path} has {len(data)} bytes, its list says {manifest.manifest_length}",
+                    f"manifest {manifest.manifest_path} has {len(data)} bytes, not {manifest.manifest_length}",
                     hint="the file was truncated or replaced",
                 )
             container = avro.read_container(data)

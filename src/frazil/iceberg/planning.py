@@ -32,7 +32,7 @@ from frazil.model.projection import inclusive
 from frazil.model.residuals import residuals
 from frazil.model.schema import Schema
 from frazil.model.stats_evaluator import ColumnStats, might_match
-from frazil.model.types import StructType
+from frazil.model.types import DoubleType, FloatType, StructType
 
 PLAN_COLUMNS = CORE_COLUMNS
 FILTER_COLUMNS = CORE_COLUMNS | frozenset(ids.METRICS)
@@ -145,7 +145,9 @@ class SummaryStats:
         if position is None:
             return None
         summaries = [
-            None if manifest.partitions is None or position >= len(manifest.partitions) else manifest.partitions[position]
+            None
+            if manifest.partitions is None or position >= len(manifest.partitions)
+            else manifest.partitions[position]
             for manifest in self._manifests
         ]
         type_ = self._type.fields[position].type
@@ -156,10 +158,11 @@ class SummaryStats:
         nans = [None if item is None or item.contains_nan is not False else 0 for item in summaries]
         ones: list[int | None] = [None] * self.n
         for index, item in enumerate(summaries):
-            if item is not None and item.contains_null and item.lower_bound is None and item.contains_nan is not True:
-                # contains_nan may be unknown: only types without NaN are then certain to hold nulls alone
-                if item.contains_nan is False or not _can_be_nan(type_):
-                    nulls[index] = ones[index] = 1
+            if item is None or not item.contains_null or item.lower_bound is not None:
+                continue
+            # no bounds: nothing but nulls, unless there may be NaNs
+            if item.contains_nan is False or not isinstance(type_, FloatType | DoubleType):
+                nulls[index] = ones[index] = 1
         lower, upper = stored_bounds(type_, lower, upper)
         return ColumnStats(
             lower=lower,
@@ -168,10 +171,6 @@ class SummaryStats:
             nan_count=pa.array(nans, pa.int64()),
             value_count=pa.array(ones, pa.int64()),
         )
-
-
-def _can_be_nan(type_: object) -> bool:
-    return str(type_) in ("float", "double")
 
 
 @dataclass(frozen=True)
@@ -203,16 +202,15 @@ class Planner:
         """Files of the manifests that may hold rows matching `where`, with their deletes."""
         bound = bind(schema, where, case_sensitive=case_sensitive)
         unfiltered = isinstance(bound, AlwaysTrue)
-        matching = self._matching(
-            _of(manifests, DELETES), FILTER_COLUMNS, schema, bound, metrics_tell=False
-        )
+        matching = self._matching(_of(manifests, DELETES), FILTER_COLUMNS, schema, bound, metrics_tell=False)
         deletes = DeleteIndex(list(matching), partial(field_in_any_schema, self._metadata))
         needs_metrics = with_metrics or not unfiltered or deletes.has_equality_deletes
         columns = FILTER_COLUMNS if needs_metrics else PLAN_COLUMNS
-        parts = []
-        for entries in self._matching(_of(manifests, DATA), columns, schema, bound):
-            if len(entries):
-                parts.append(PlannedFiles(entries, deletes.apply_to(entries)))
+        parts = (
+            PlannedFiles(entries, deletes.apply_to(entries))
+            for entries in self._matching(_of(manifests, DATA), columns, schema, bound)
+            if len(entries)
+        )
         return ScanPlan(snapshot, schema, bound, tuple(parts), deletes)
 
     def _matching(
@@ -260,4 +258,3 @@ class Planner:
 
 def _of(manifests: Sequence[ManifestFile], content: int) -> list[ManifestFile]:
     return [manifest for manifest in manifests if manifest.content == content]
-

@@ -194,5 +194,3 @@ def take_rows(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.Reco
     while left > 0 and (batch := next(batches, None)) is not None:
         yield batch.slice(0, left)
         left -= batch.num_rows
-
-

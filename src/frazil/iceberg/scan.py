@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.read import TaskReader
 
 BATCH_ROWS = 65_536
+ALL_ROWS = AlwaysTrue()
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Scan:
     store: Store
     snapshot: Snapshot | None
     schema: Schema
-    where: Expression = AlwaysTrue()
+    where: Expression = ALL_ROWS
     columns: tuple[str, ...] | None = None
     row_limit: int | None = None
     case_sensitive: bool = True
@@ -64,7 +65,9 @@ class Scan:
         if self.columns is None:
             return self.schema
         names = {name for name in self.columns if name not in METADATA_COLUMNS or self.schema.find_or_none(name)}
-        picked = self.schema.select([name for name in self.columns if name in names], case_sensitive=self.case_sensitive)
+        picked = self.schema.select(
+            [name for name in self.columns if name in names], case_sensitive=self.case_sensitive
+        )
         by_id = {column.id: column for column in picked.fields}
         fields: dict[int, NestedField] = {}
         for name in self.columns:

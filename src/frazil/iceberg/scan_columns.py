@@ -33,6 +33,7 @@ def _single(metadata: TableMetadata, number: int) -> Schema:
 
 def merge(left: Schema, right: Schema) -> Schema:
     """Both schemas' fields, structs merged by field id; what both have is as the left has it."""
+
     def fields(mine: tuple[NestedField, ...], theirs: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
         by_id = {column.id: column for column in theirs}
         names = {column.name for column in mine}
@@ -42,9 +43,11 @@ def merge(left: Schema, right: Schema) -> Schema:
             if other is not None and isinstance(column.type, StructType) and isinstance(other.type, StructType):
                 column = replace(column, type=StructType(fields(column.type.fields, other.type.fields)))
             merged.append(column)
-        for column in by_id.values():
-            # a dropped column's name may be in use again: columns go by id, any free name will do
-            merged.append(replace(column, name=f"{column.name}#{column.id}") if column.name in names else column)
+        # a dropped column's name may be in use again: columns go by id, any free name will do
+        merged.extend(
+            replace(column, name=f"{column.name}#{column.id}") if column.name in names else column
+            for column in by_id.values()
+        )
         return tuple(merged)
 
     return Schema(fields(left.fields, right.fields), left.schema_id)
@@ -74,4 +77,4 @@ def prune(array: pa.Array, have: NestedField, want: NestedField) -> pa.Array:
     fields = [array.type.field(positions[column.id]).with_name(column.name) for column in want.type.fields]
     typed = [field.with_type(child.type) for field, child in zip(fields, arrays, strict=True)]
     mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays([child for child in arrays], fields=typed, mask=mask)
+    return pa.StructArray.from_arrays(arrays, fields=typed, mask=mask)

@@ -43,9 +43,7 @@ def change_summary(added: Iterable[Entries], removed: Iterable[Entries], limit: 
     return result
 
 
-def _count(
-    entries: Entries, counts: dict[str, int], partitions: dict[str, dict[str, int]], *, adding: bool
-) -> None:
+def _count(entries: Entries, counts: dict[str, int], partitions: dict[str, dict[str, int]], *, adding: bool) -> None:
     if not len(entries):
         return
     _count_kinds(entries, counts, adding=adding)

@@ -269,7 +269,9 @@ class IcebergTable(Changes):
 
     # Writing, for small jobs.
 
-    def append(self, rows: Any, *, branch: str = MAIN, snapshot_properties: Mapping[str, str] | None = None) -> Snapshot:
+    def append(
+        self, rows: Any, *, branch: str = MAIN, snapshot_properties: Mapping[str, str] | None = None
+    ) -> Snapshot:
         """Add rows: an Arrow table or reader, a pandas frame, or a list of dicts."""
         from frazil.iceberg.write import RowWriter
         from frazil.model.conform import conform
@@ -281,9 +283,7 @@ class IcebergTable(Changes):
                 action.set(key, value)
             return self.metadata_of(action.commit().snapshot_id)
 
-    def overwrite(
-        self, rows: Any, where: str | Expression | None = None, *, branch: str = MAIN
-    ) -> Snapshot:
+    def overwrite(self, rows: Any, where: str | Expression | None = None, *, branch: str = MAIN) -> Snapshot:
         """Replace the rows that match (all, if not told) by others, in one step."""
         from frazil.iceberg.rewrite import CopyOnWrite
 

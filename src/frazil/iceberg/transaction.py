@@ -94,7 +94,6 @@ class Transaction:
         while True:
             try:
                 state = self._swap()
-                break
             except CommitFailed:
                 if attempt >= retries or ambient.now_ms() >= deadline:
                     self._abandon()
@@ -104,11 +103,11 @@ class Transaction:
             except FrazilError:
                 self._abandon()  # a definite refusal
                 raise
+            else:
+                return self._succeeded(state)
             attempt += 1
             ambient.sleep(min(wait_ms * 2 ** (attempt - 1), longest_ms) / 1000 * (0.5 + ambient.jitter() / 2))
             self._restage(attempt)
-        self._succeeded(state)
-        return state
 
     def _swap(self) -> TableState:
         uuid = self._base.metadata.table_uuid
@@ -127,7 +126,7 @@ class Transaction:
             self._abandon()
             raise
 
-    def _succeeded(self, state: TableState) -> None:
+    def _succeeded(self, state: TableState) -> TableState:
         context = Context(state.metadata, self._store, written=self._written)
         self._on_commit(state)
         before = {snapshot.snapshot_id for snapshot in self._base.metadata.snapshots}
@@ -138,6 +137,7 @@ class Transaction:
             self._store.delete_many([location for location in self._written if location not in used])
         for action in self._actions:
             action.finished(context, state)
+        return state
 
     def _abandon(self) -> None:
         self._done = True

@@ -121,7 +121,8 @@ class RowWriter:
             yield values, table if stop - start == table.num_rows else table.take(rows)
 
     def _write(self, values: tuple[Any, ...], rows: pa.Table) -> None:
-        key = tuple("nan" if value != value else value for value in values)  # NaN is not equal to itself
+        # NaN is not equal to itself, and -0.0 is equal to 0.0, which is another partition
+        key = tuple(repr(value) if isinstance(value, float) else value for value in values)
         if key not in self._open:
             self._open[key] = (values, self._new_file(values))
         _, writer = self._open[key]
@@ -182,4 +183,3 @@ def as_data_file(
         split_offsets=written.split_offsets,
         sort_order_id=sort_order_id,
     )
-

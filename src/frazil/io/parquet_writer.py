@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import math
@@ -106,7 +107,8 @@ class ParquetWriter(DataFileWriter):
         """Give up; nothing is left at the location."""
         super().abort()
         self._tail.drop()
-        self._writer.close()
+        with contextlib.suppress(pa.ArrowException, RuntimeError):  # of a writer that failed
+            self._writer.close()
 
 
 _GEO = GeometryType | GeographyType

@@ -36,7 +36,7 @@ class WrittenFile:
 class DataFileWriter(ABC):
     """Writes one data file. It appears at its location when `close` returns; after `abort`, or an error, never.
 
-    Batches that are not exactly of the schema are made so (`frazil.model.conform`). `estimated_bytes` lets a caller
+    Batches are made to fit the schema, or refused (`frazil.model.conform`). `estimated_bytes` lets a caller
     roll over to the next file.
     """
 
@@ -53,7 +53,6 @@ class DataFileWriter(ABC):
         self.location = location
         self.record_count = 0
         self._schema = schema
-        self._arrow = schema_to_arrow(schema)
         self.stored_schema = stored_schema(schema)
         self._metrics = MetricsCollector(schema, MetricsModes.of(schema, properties) if modes is None else modes)
         self._start(properties)
@@ -67,8 +66,7 @@ class DataFileWriter(ABC):
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows."""
         try:
-            if not batch.schema.equals(self._arrow):
-                batch = conform_batch(batch, self._schema)
+            batch = conform_batch(batch, self._schema)
             self._metrics.update(batch)
             self.record_count += batch.num_rows
             self._append(stored_batch(batch, self._schema, self.stored_schema))

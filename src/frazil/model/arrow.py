@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.errors import InvalidSchema, InvalidValue
 from frazil.model.ddl import parse_ddl
@@ -297,7 +298,36 @@ def rebuild_struct(array: pa.StructArray, children: Sequence[pa.Array], type_: p
     mask = array.is_null() if array.null_count else None
     if not children:
         return pa.array([None if null else {} for null in mask.to_pylist()] if mask else [{}] * len(array), type_)
+    if mask is not None:
+        children = [_without_masked_nulls(child, field, mask) for child, field in zip(children, type_, strict=True)]
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=mask)
+
+
+def _without_masked_nulls(child: pa.Array, field: pa.Field, mask: pa.Array) -> pa.Array:
+    """A required child whose nulls all lie below a null parent, without them: pyarrow's Parquet writer insists."""
+    if field.nullable or not child.null_count or pc.and_not(child.is_null(), mask).true_count:
+        return child
+    return _without_nulls(child)
+
+
+def _without_nulls(array: pa.Array) -> pa.Array:
+    if not array.null_count:
+        return array
+    if isinstance(array, pa.ExtensionArray):
+        return pa.ExtensionArray.from_storage(array.type, _without_nulls(array.storage))
+    if pa.types.is_struct(array.type):
+        fields = list(array.type)
+        parts = [array.field(index) for index in range(len(fields))]
+        parts = [part if field.nullable else _without_nulls(part) for field, part in zip(fields, parts, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=fields)
+    children = None
+    if pa.types.is_list(array.type):
+        children = [array.values]
+    elif pa.types.is_map(array.type):
+        fields = [array.type.key_field, array.type.item_field]
+        children = [pa.StructArray.from_arrays([array.keys, array.items], fields=fields)]
+    buffers = [None, *array.buffers()[1 : 2 if children else None]]
+    return pa.Array.from_buffers(array.type, len(array), buffers, 0, array.offset, children)
 
 
 def rebuild_list(array: pa.ListArray, values: pa.Array, type_: pa.ListType) -> pa.ListArray:

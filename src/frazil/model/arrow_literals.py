@@ -34,7 +34,7 @@ def arrow_literal_set(type_: Type, values: Sequence[Any], like: pa.DataType) -> 
     if isinstance(type_, DecimalType):
         same = pa.types.is_decimal128(like) and like.scale == type_.scale
         kind = like if same else pa.decimal128(type_.precision, type_.scale)
-        # A partition value rounded down may have one digit more than its column: Arrow compares it, but would not cast it
+        # a partition value rounded down may have a digit more than its column: Arrow compares it but would not cast it
         data = b"".join(unscaled(value).to_bytes(16, "little", signed=True) for value in values)
         return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(data)])
     if isinstance(type_, StringType | BinaryType | FixedType | UuidType) and not pa.types.is_null(like):

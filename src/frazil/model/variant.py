@@ -249,8 +249,8 @@ def _python(node: Node) -> Any:
                 moment = _EPOCH + dt.timedelta(microseconds=micros)
                 return moment if kind.startswith("timestamptz") else moment.replace(tzinfo=None)
     except OverflowError:
-        pass
-    return _plain(node)
+        return _plain(node)
+    return _plain(node) if kind.startswith("timestamp") else value
 
 
 def to_json(metadata: bytes, value: bytes) -> str:

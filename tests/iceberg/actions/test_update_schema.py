@@ -7,7 +7,6 @@ import json
 import pytest
 
 from frazil.errors import CommitConflict, InvalidEvolution
-from frazil.iceberg.actions.update_properties import UpdateProperties
 from frazil.iceberg.actions.update_schema import UpdateSchema
 from frazil.model.schema_evolution import Position
 from frazil.model.types import NestedField, StructType
@@ -66,21 +65,6 @@ def test_a_concurrent_change_of_something_else_is_no_conflict():
     change.commit()
     assert "mine" in names(table)
     assert table.metadata.current_snapshot is not None
-
-
-def test_rules_that_changed_since_are_applied_again_on_a_retry():
-    table = Table(properties={"schema.name-mapping.default": '[{"field-id":3,"names":["name"]}]'})
-    change = update(table).rename_column("name", "label")
-    mapping = '[{"field-id":3,"names":["name","title"]}]'
-
-    def other() -> None:
-        UpdateProperties(table.transaction()).set("schema.name-mapping.default", mapping).commit()
-        table.append("a")  # and a commit that moves nothing the schema needs
-
-    table.in_between(other)
-    change.commit()
-    # the first attempt succeeded (nothing it requires has changed), so its own mapping stands
-    assert json.loads(table.metadata.properties["schema.name-mapping.default"])[0]["names"] == ["name", "label"]
 
 
 @pytest.mark.parametrize("column", ["id", "ts"])

@@ -17,6 +17,8 @@ from frazil.iceberg.requirements import Requirement
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.updates import Update
 from frazil.io.store import Store
+from frazil.model.partition import PartitionSpec
+from frazil.model.types import StructType
 
 if TYPE_CHECKING:
     from frazil.iceberg.committer import TableState
@@ -33,7 +35,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Context:
-    """What an action works on: metadata as of this attempt (earlier actions of a transaction applied), and the store."""
+    """What an action works on: metadata as of this attempt, with earlier actions of its transaction applied."""
 
     metadata: TableMetadata
     store: Store
@@ -43,11 +45,11 @@ class Context:
 
     @cached_property
     def reader(self) -> ManifestReader:
-        def spec_of(spec_id: int):  # type: ignore[no-untyped-def]
-            spec = self.metadata.spec(spec_id)
-            return spec, partition_type(self.metadata, spec)
+        return ManifestReader(self.store, self._spec)
 
-        return ManifestReader(self.store, spec_of)
+    def _spec(self, spec_id: int) -> tuple[PartitionSpec, StructType]:
+        spec = self.metadata.spec(spec_id)
+        return spec, partition_type(self.metadata, spec)
 
     def manifests(self, snapshot: Snapshot | None) -> list[ManifestFile]:
         """The manifests of a snapshot; none if there is no snapshot yet."""

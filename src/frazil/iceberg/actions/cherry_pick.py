@@ -129,12 +129,13 @@ def _check_partitions_unchanged(
     context: Context, picked: Snapshot, parent: Snapshot | None, replaced: set[tuple[int, tuple[Any, ...]]]
 ) -> None:
     """What was overwritten must be all there is: nobody may have added to those partitions since."""
-    metadata = context.metadata
-    reached = False
-    for snapshot in metadata.ancestors_of(None if parent is None else parent.snapshot_id):
-        if snapshot.snapshot_id == picked.parent_snapshot_id:
-            reached = True
-            break
+    metadata, base = context.metadata, picked.parent_snapshot_id
+    head = None if parent is None else parent.snapshot_id
+    if base is not None and not metadata.is_ancestor(base, head):
+        raise _refused(picked, "the snapshot it overwrites is not in the branch's history", "overwrite again")
+    for snapshot in metadata.ancestors_of(head):
+        if snapshot.snapshot_id == base:
+            return
         for entries in _made_by(context, snapshot, Status.ADDED):
             both = replaced.intersection((entries.spec.spec_id, values) for values in entries.partition_tuples())
             if both:
@@ -145,8 +146,6 @@ def _check_partitions_unchanged(
                     f"added files to {f'partition {path}' if path else 'the table'}, which it overwrites",
                     hint="overwrite the partition again",
                 )
-    if not reached and picked.parent_snapshot_id is not None:
-        raise _refused(picked, "the snapshot it overwrites is not in the branch's history", "overwrite again")
 
 
 def _refused(picked: Snapshot, why: str, hint: str) -> InvalidArgument:

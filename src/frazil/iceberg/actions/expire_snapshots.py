@@ -192,9 +192,7 @@ class ExpireSnapshots(Action):
             failed.extend(undeleted)
         self._result = _result(before, after, expired, counts, failed_files=tuple(failed), problems=files.problems)
 
-    def _unreachable(
-        self, store: Store, before: TableMetadata, after: TableMetadata
-    ) -> tuple[list[Snapshot], Files]:
+    def _unreachable(self, store: Store, before: TableMetadata, after: TableMetadata) -> tuple[list[Snapshot], Files]:
         """The snapshots that are gone, and the files to delete with them. Specs are looked up as they were before."""
         expired = _expired(before, after)
         if self._cleanup == "none" or not expired:

@@ -86,7 +86,9 @@ class FileChanges(SnapshotAction):
         }
         return Change(result, [*added, *added_deletes], removed, counts)
 
-    def _new(self, context: Context, content: int, files: Sequence[DataFile]) -> tuple[list[ManifestFile], list[Entries]]:
+    def _new(
+        self, context: Context, content: int, files: Sequence[DataFile]
+    ) -> tuple[list[ManifestFile], list[Entries]]:
         """Manifests of added files: written once, good for every attempt."""
         if content not in self._new_manifests:
             entries = added_entries(context, files, self.snapshot_id)
@@ -100,13 +102,17 @@ class FileChanges(SnapshotAction):
             if version < 2:
                 raise Unsupported("format version 1 has no delete files", hint="upgrade the table to version 2 or 3")
             if version < 3 and file.is_deletion_vector:
-                raise Unsupported("deletion vectors need format version 3", hint="upgrade the table, or write positions")
+                raise Unsupported(
+                    "deletion vectors need format version 3", hint="upgrade the table, or write positions"
+                )
             if version >= 3 and file.content == Content.POSITION_DELETES and not file.is_deletion_vector:
                 raise Unsupported(
                     "format version 3 takes no new position delete files", hint="write deletion vectors instead"
                 )
             if file.is_deletion_vector and file.referenced_data_file is None:
-                raise InvalidArgument(f"the vector in {file.file_path} names no data file", hint="set referenced_data_file")
+                raise InvalidArgument(
+                    f"the vector in {file.file_path} names no data file", hint="set referenced_data_file"
+                )
 
     def _check_vectors(self, context: Context, manifests: Sequence[ManifestFile]) -> None:
         """At most one live vector per data file: a second one would make every later scan fail."""
@@ -138,6 +144,4 @@ def _paths(entries: Entries) -> list[str]:
 
 def _useful(manifests: Sequence[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
     """Without manifests that hold only deletions made by earlier snapshots: they tell this one nothing."""
-    return [
-        manifest for manifest in manifests if manifest.has_live_files or manifest.added_snapshot_id == snapshot_id
-    ]
+    return [manifest for manifest in manifests if manifest.has_live_files or manifest.added_snapshot_id == snapshot_id]

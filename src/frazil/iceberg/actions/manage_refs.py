@@ -127,9 +127,7 @@ class ManageRefs(Action):
 
         return self._step(step)
 
-    def _change(
-        self, name: str, kind: str | None, change: Callable[[TableMetadata, SnapshotRef], SnapshotRef]
-    ) -> Self:
+    def _change(self, name: str, kind: str | None, change: Callable[[TableMetadata, SnapshotRef], SnapshotRef]) -> Self:
         def step(_: Context, metadata: TableMetadata) -> dict[str, SnapshotRef]:
             return {**metadata.refs, name: change(metadata, _existing(metadata, name, kind))}
 

@@ -54,7 +54,7 @@ def added_entries(context: Context, files: Sequence[DataFile], snapshot_id: int)
         for file in members:
             if len(file.partition) != len(spec.fields):
                 raise InvalidArgument(
-                    f"{file.file_path} has {len(file.partition)} partition values, spec {spec_id} has {len(spec.fields)}",
+                    f"{file.file_path} has {len(file.partition)} partition values for {len(spec.fields)} fields",
                     hint="give one canonical value per partition field",
                 )
         result.append(as_added(from_files(spec, partition_type(metadata, spec), members), snapshot_id))
@@ -204,7 +204,8 @@ def dangling_deletes(gone: set[str]) -> Removal:
         targets = target_paths(entries)
         position = entries.numpy(ids.CONTENT) == Content.POSITION_DELETES
         found: Mask = pc.is_in(targets, value_set=value_set).to_numpy(zero_copy_only=False)
-        return found & position
+        both: Mask = found & position
+        return both
 
     return Removal(matches=matches, must_exist=False)
 
@@ -273,4 +274,3 @@ def _unassigned(entries: Entries) -> Entries:
         values = entries.column(number)
         columns[number] = pc.if_else(pc.equal(values, UNASSIGNED), pa.scalar(None, pa.int64()), values)
     return entries.with_columns(columns)
-

@@ -7,7 +7,7 @@ from typing import Self
 
 from frazil.errors import InvalidArgument
 from frazil.iceberg import validation
-from frazil.iceberg.actions.action import Context
+from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.delete_files import removal_by_filter
 from frazil.iceberg.actions.file_changes import FileChanges
 from frazil.iceberg.data_file import DataFile
@@ -81,7 +81,7 @@ class OverwriteFiles(FileChanges):
         self._check_deletes = True
         return self
 
-    def stage(self, context):  # type: ignore[no-untyped-def]
+    def stage(self, context: Context) -> Staged:
         if self._where is not None:
             schema = context.metadata.current_schema
             by_filter = removal_by_filter(FileFilter(context.metadata, schema, self._where, self._case_sensitive))
@@ -94,7 +94,8 @@ class OverwriteFiles(FileChanges):
         if not (self._check_data or self._check_deletes):
             return
         since = validation.snapshots_since(context, self._start_id, parent)
-        where = self._conflict_filter or self._where or AlwaysTrue()
+        told = (self._conflict_filter, self._where, AlwaysTrue())
+        where = next(expression for expression in told if expression is not None)
         matching = FileFilter(context.metadata, context.metadata.current_schema, where, self._case_sensitive)
         if self._check_data:
             validation.no_new_data(context, since, matching)

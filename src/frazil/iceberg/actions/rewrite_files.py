@@ -67,9 +67,7 @@ class RewriteFiles(FileChanges):
         if not self._removal and not self._delete_removal:
             raise InvalidArgument("nothing to replace", hint="name the files that the new ones stand for")
         if self._sequence_number is not None and context.metadata.format_version > 1:
-            self._added_data = [
-                replace(file, data_sequence_number=self._sequence_number) for file in self._added_data
-            ]
+            self._added_data = [replace(file, data_sequence_number=self._sequence_number) for file in self._added_data]
         since = validation.snapshots_since(context, self._start_id, parent)
         # with an older sequence number, equality deletes committed meanwhile still find the rows
         keeps_sequence = self._sequence_number is not None

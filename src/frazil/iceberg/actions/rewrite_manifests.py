@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Self
 
-import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.actions.manifest_changes import write_manifests
 from frazil.iceberg.actions.snapshot_action import Change, SnapshotAction
-from frazil.iceberg.delete_index import partition_codes
 from frazil.iceberg.entries import Entries, concat
 from frazil.iceberg.manifest import ALL_COLUMNS, as_existing
 from frazil.iceberg.manifest_list import ManifestFile
@@ -79,14 +77,12 @@ class RewriteManifests(SnapshotAction):
 
 
 def _clustered(entries: Entries) -> Entries:
-    """Entries sorted by partition, so that each manifest covers a narrow range; paths keep the order stable."""
-    if not entries.partition_type.fields:
+    """Entries sorted by partition, so that each manifest covers a narrow range of partitions."""
+    keys = {
+        str(number): values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
+        for number, values in enumerate(entries.partition_columns())
+        if values.null_count < len(values)
+    }
+    if not keys:
         return entries
-    codes, _ = partition_codes(entries, entries.slice(0, 0))
-    ranks = [codes]
-    for values in reversed(entries.partition_columns()):
-        if not pc.all(values.is_null()).as_py():
-            ranks.append(pc.rank(values, null_placement="at_start").to_numpy(zero_copy_only=False))
-    import pyarrow as pa
-
-    return entries.take(pa.array(np.lexsort(ranks)))
+    return entries.take(pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys]))

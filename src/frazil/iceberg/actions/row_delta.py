@@ -90,7 +90,7 @@ class RowDelta(FileChanges):
         validation.files_exist(context, since, self._referenced, skip_deletes=not self._check_deleted_files)
         vectors = {file.referenced_data_file for file in self._added_deletes if file.is_deletion_vector}
         validation.no_new_vectors(context, since, {path for path in vectors if path is not None})
-        where = self._conflict_filter or AlwaysTrue()
+        where = AlwaysTrue() if self._conflict_filter is None else self._conflict_filter
         matching = FileFilter(context.metadata, context.metadata.current_schema, where)
         if self._check_data:
             validation.no_new_data(context, since, matching)

@@ -59,7 +59,7 @@ class SnapshotAction(Action):
     def change(self, context: Context, parent: Snapshot | None, manifests: Sequence[ManifestFile]) -> Change:
         """The manifests of the new snapshot, from those of its parent."""
 
-    def validate(self, context: Context, parent: Snapshot | None) -> None:  # noqa: B027 - an append never conflicts
+    def validate(self, context: Context, parent: Snapshot | None) -> None:
         """Raise CommitConflict if what happened since the action began contradicts it."""
 
     def to_branch(self, name: str) -> Self:
@@ -101,7 +101,9 @@ class SnapshotAction(Action):
         requirements = []
         if not self._staged_only:
             current = metadata.refs.get(self._branch)
-            ref = SnapshotRef(snapshot.snapshot_id) if current is None else replace(current, snapshot_id=self.snapshot_id)
+            ref = (
+                SnapshotRef(snapshot.snapshot_id) if current is None else replace(current, snapshot_id=self.snapshot_id)
+            )
             updates.append(SetSnapshotRef(self._branch, ref))
             requirements.append(AssertRefSnapshotId(self._branch, None if current is None else current.snapshot_id))
         return Staged(tuple(updates), tuple(requirements))
