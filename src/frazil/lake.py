@@ -41,6 +41,10 @@ class Lake:
         self.catalog = catalog
         self.name = name
 
+    def close(self) -> None:
+        """Let go of connections to a database. The lake can be used again after."""
+        self.catalog.close()
+
     # Namespaces.
 
     def create_namespace(

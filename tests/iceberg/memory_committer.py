@@ -88,7 +88,13 @@ class Table:
         """A data file that really is in the store (with nothing worth reading in it)."""
         path = f"{self.location}/data/{name}"
         self.store.write(path, b"rows")
-        members = {"file_format": "parquet", "record_count": 10, "file_size_in_bytes": 4, "partition": (bucket,), **members}
+        members = {
+            "file_format": "parquet",
+            "record_count": 10,
+            "file_size_in_bytes": 4,
+            "partition": (bucket,),
+            **members,
+        }
         return DataFile(path, **members)
 
     def append(self, *names: str, branch: str = "main", staged: bool = False, **summary: str) -> int:

@@ -28,6 +28,9 @@ class Catalog(ABC):
         self.store = store
         self.warehouse = locations.join(warehouse)
 
+    def close(self) -> None:  # noqa: B027 - most catalogs hold nothing open
+        """Let go of connections. The catalog can be used again after."""
+
     # Namespaces.
 
     @abstractmethod

@@ -290,6 +290,8 @@ class FolderCommitter(Committer):
         """We created a version, but the one it follows is gone: CommitFailed unless ours is in the table's history."""
         newest = self.load_or_none()
         now = None if newest is None or newest.metadata_location == version.location else newest.metadata
+        if now is None and self._store.exists(self._hint):  # who drops a table removes the hint before the versions
+            raise self._unknown(version)
         if now is not None and now.table_uuid == state.metadata.table_uuid:
             name = locations.name(version.location)
             times = [entry.timestamp_ms for entry in now.metadata_log if locations.name(entry.metadata_file) == name]

@@ -69,7 +69,6 @@ class SqlCatalog(PointerCatalog):
         return f"SqlCatalog({self.name!r}, {_shown(self._url)!r}, {self.warehouse!r})"
 
     def close(self) -> None:
-        """Close the connections; the next call opens new ones."""
         self._engine.dispose()
 
     def _create_schema(self) -> bool:

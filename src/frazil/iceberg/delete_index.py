@@ -109,6 +109,7 @@ class DeleteIndex:
 
 
 def is_vector(part: Entries) -> Mask:
+    """True where an entry is a deletion vector."""
     lowered = pc.utf8_lower(part.column(ids.FILE_FORMAT))
     puffin: Mask = pc.equal(lowered, PUFFIN).to_numpy(zero_copy_only=False)
     result: Mask = puffin & (part.numpy(ids.CONTENT) == Content.POSITION_DELETES)

@@ -318,15 +318,20 @@ def empty_structs(count: int) -> pa.Array:
     return pa.Array.from_buffers(pa.struct([]), count, [None])
 
 
-def _map_array(maps: Iterable[Mapping[int, Any] | None], type_: pa.DataType) -> pa.Array:
-    rows = list(maps)
-    lengths = np.fromiter((0 if row is None else len(row) for row in rows), np.int32, len(rows))
+def _map_array(maps: Sequence[Mapping[int, Any] | None], type_: pa.DataType) -> pa.Array:
+    present = [row for row in maps if row is not None]
+    shapes = set(map(tuple, present))
+    if len(shapes) == 1:  # as a rule all files have metrics of the same columns, in the same order
+        shape = shapes.pop()
+        keys = np.tile(np.array(shape, np.int32), len(present))
+        lengths = np.fromiter((row is not None for row in maps), np.int64, len(maps)) * len(shape)
+    else:
+        keys = np.fromiter(chain.from_iterable(present), np.int32)
+        lengths = np.fromiter((0 if row is None else len(row) for row in maps), np.int64, len(maps))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    present = [row for row in rows if row is not None]
-    keys = pa.array(list(chain.from_iterable(present)), pa.int32())
     values = pa.array(list(chain.from_iterable(row.values() for row in present)), type_.item_type)
-    nulls = pa.array([row is None for row in rows], pa.bool_())
-    return pa.MapArray.from_arrays(pa.array(offsets), keys, values, type_, mask=nulls)
+    nulls = None if len(present) == len(maps) else pa.array([row is None for row in maps], pa.bool_())
+    return pa.MapArray.from_arrays(pa.array(offsets), pa.array(keys), values, type_, mask=nulls)
 
 
 def _lookup(maps: pa.Array, key: int) -> pa.Array:

@@ -8,6 +8,7 @@ snapshots expired from the middle made history no straight line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -31,6 +32,15 @@ _COLUMNS = frozenset(
 )
 _NO_FILES = pa.schema({"key": pa.string(), "path": pa.string(), "content": pa.int32()}).empty_table()
 _MERGE_ROWS = 1_000_000
+_LISTS_AT_A_TIME = 16
+_SAME = (
+    (r"^file://localhost/", "/"),
+    (r"/(?:\.?/)+", "/"),
+    (r"^file:/", "/"),
+    (r"^s3[an]:/", "s3:/"),
+    (r"(?:/\.?)+$", ""),
+)
+"""Spellings that name one file, and the one to compare."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +86,25 @@ class Reachability:
     def manifests(self, snapshots: Iterable[Snapshot]) -> dict[str, ManifestFile]:
         """The manifests of all those snapshots, by `location_key`."""
         found: dict[str, ManifestFile] = {}
-        for snapshot in snapshots:
-            listed = read_manifest_list(self._store, snapshot, self._specs)
+        for listed in self._lists(list(snapshots)):
+            if isinstance(listed, FrazilError):
+                raise listed
             for key, manifest in zip(location_keys([item.manifest_path for item in listed]), listed, strict=True):
                 found.setdefault(key, manifest)
         return found
+
+    def _lists(self, snapshots: Sequence[Snapshot]) -> Iterator[list[ManifestFile] | FrazilError]:
+        """The manifest list of each snapshot, or why it cannot be read; some are read at a time."""
+
+        def read(snapshot: Snapshot) -> list[ManifestFile] | FrazilError:
+            try:
+                return read_manifest_list(self._store, snapshot, self._specs)
+            except FrazilError as error:
+                return error
+
+        with ThreadPoolExecutor(_LISTS_AT_A_TIME, thread_name_prefix="frazil-reach") as pool:
+            for start in range(0, len(snapshots), _LISTS_AT_A_TIME):
+                yield from pool.map(read, snapshots[start : start + _LISTS_AT_A_TIME])
 
     def live_files(self, manifests: Sequence[ManifestFile]) -> Iterator[pa.Table]:
         """Key, path and content of the live files of manifests, some group at a time."""
@@ -100,17 +124,15 @@ class Reachability:
         gone: dict[str, ManifestFile] = {}
         lists: dict[str, str] = {}
         for snapshot in expired:
-            if snapshot.manifest_list is not None:
-                key = location_key(snapshot.manifest_list)
-                if key in kept_lists or key in lists:
-                    continue
-                lists[key] = snapshot.manifest_list
-            try:
-                found = self.manifests([snapshot])
-            except FrazilError as error:
-                problems.append(str(error))
+            if snapshot.manifest_list is not None and location_key(snapshot.manifest_list) not in kept_lists:
+                lists.setdefault(location_key(snapshot.manifest_list), snapshot.manifest_list)
+        for listed in self._lists(expired):
+            if isinstance(listed, FrazilError):
+                problems.append(str(listed))
                 continue
-            gone.update((key, manifest) for key, manifest in found.items() if key not in kept)
+            for key, manifest in zip(location_keys([item.manifest_path for item in listed]), listed, strict=True):
+                if key not in kept:
+                    gone.setdefault(key, manifest)
         files = _NO_FILES
         if content:
             files = self._subtract(self._expired_files(list(gone.values()), problems), list(kept.values()))
@@ -177,6 +199,7 @@ def _keys(paths: pa.Array) -> pa.Array:
     if pc.any(pc.match_substring_regex(paths, r"^[^:/]*[A-Z][^:/]*:/")).as_py():
         schemes = pc.utf8_lower(pc.replace_substring_regex(paths, r"(?s)^([^:/]*:)?.*", r"\1"))
         paths = pc.binary_join_element_wise(schemes, pc.replace_substring_regex(paths, r"^[^:/]*:", ""), "")
-    keys = pc.replace_substring_regex(paths, r"/(?:\.?/)+", "/")
-    keys = pc.replace_substring_regex(keys, r"^file:(?:/localhost)?/", "/")
-    return pc.replace_substring_regex(keys, r"^s3[an]:/", "s3:/")
+    keys = paths
+    for pattern, written in _SAME:
+        keys = pc.replace_substring_regex(keys, pattern, written)
+    return keys

@@ -178,7 +178,7 @@ def decode_rle(data: bytes) -> Longs:
         while at < len(data):
             run, at = _RUNS[data[at] >> 6](data, at)
             runs.append(run)
-    except (IndexError, ValueError) as error:
+    except (IndexError, ValueError, OverflowError) as error:
         raise MalformedData("an ORC run of integers is cut off", hint="the file is damaged") from error
     return np.concatenate(runs) if runs else np.zeros(0, np.int64)
 
@@ -201,7 +201,7 @@ def _patched(data: bytes, at: int) -> tuple[Longs, int]:
     sign = 1 << base_bytes * 8 - 1
     base = -(raw & ~sign) if raw & sign else raw
     values, end = _bits(data, at + 4 + base_bytes, width, count)
-    closest = next(size for size in _WIDTHS if size >= gap_width + patch_width)
+    closest = next((size for size in _WIDTHS if size >= gap_width + patch_width), 64)
     entries, end = _bits(data, end, closest, patches)
     position = 0
     for entry in entries.tolist():
@@ -234,6 +234,8 @@ def _big(data: bytes, at: int, width: int) -> int:
 def _base128(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
+        if shift > 63:
+            raise ValueError
         byte = data[at]
         value |= (byte & 0x7F) << shift
         shift, at = shift + 7, at + 1

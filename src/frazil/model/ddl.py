@@ -169,22 +169,24 @@ class _Parser:
             closing = "]" if self._accept("[") else ")"
             if closing == ")":
                 self._expect("(")
-            return FixedType(int(self._arguments(closing)[0]))
+            return FixedType(self._numbers(closing)[0])
         if name not in _NAMES:
             self._next -= 1
             raise self.wrong("a type")
-        arguments = self._arguments(")") if self._accept("(") else []
-        if not arguments:
+        if not self._accept("("):
             return _NAMES[name]
         if isinstance(_NAMES[name], DecimalType):
-            return DecimalType(int(arguments[0]), int(arguments[1]) if len(arguments) > 1 else 0)
-        if name == "geometry":
-            return GeometryType(arguments[0])
-        if name == "geography":
-            return GeographyType(*arguments[:2])
+            precision, *scale = self._numbers(")")
+            return DecimalType(precision, *(scale or [0]))
         if name in ("varchar", "char"):
+            self._numbers(")")
             return _NAMES[name]
-        raise self.wrong(f"no arguments after {name}")
+        if name == "geometry":
+            return GeometryType(self._arguments(")")[0])
+        if name == "geography":
+            crs, *algorithm = self._arguments(")")[:2]
+            return GeographyType(crs, *(word.lower() for word in algorithm))
+        raise self.wrong(f"no arguments of {name}")
 
     def _arguments(self, closing: str) -> list[str]:
         """Texts between commas: numbers, or a coordinate system such as `srid:3857`."""
@@ -198,10 +200,15 @@ class _Parser:
                 arguments.append("")
             else:
                 arguments[-1] += token.strip("'\"")
-        numeric = closing == "]" or all(re.fullmatch(r"-?\d+", argument) for argument in arguments)
-        if not all(arguments) or not (numeric or any(not argument.isdigit() for argument in arguments)):
+        if not all(arguments):
             raise self.wrong("arguments of the type")
         return arguments
+
+    def _numbers(self, closing: str) -> list[int]:
+        arguments = self._arguments(closing)
+        if len(arguments) > 2 or not all(re.fullmatch(r"-?\d{1,9}", argument) for argument in arguments):
+            raise self.wrong("numbers in the parentheses before")
+        return [int(argument) for argument in arguments]
 
     def _not_null(self) -> bool:
         if self._accept("not"):

@@ -204,7 +204,7 @@ class _Column:
 
     def _is(self, bound: pa.Array | None, compare: str, value: Any, *, unknown: bool) -> Mask:
         if bound is None:
-            return np.full(self.n, unknown)
+            return np.full(1, unknown)  # numpy stretches it
         result = pc.call_function(compare, [bound, arrow_literal(self.type, value, bound.type)])
         return _mask(result.fill_null(unknown))
 
@@ -294,10 +294,14 @@ class _Column:
         found = low & self._is(self.upper, "greater_equal", values[0], unknown=True)
         if len(values) > MAX_VALUES_TRIED or not found.any():
             return found
-        tried = np.zeros(self.n, bool)
+        rows = np.flatnonzero(found)  # few, as a rule: look at the single values for these only
+        lower, upper = (None if bound is None else bound.take(pa.array(rows)) for bound in (self.lower, self.upper))
+        tried = np.zeros(len(rows), bool)
         for value in values:
-            tried |= ~self._outside(value, unknown=False)
-        return found & tried
+            outside = self._is(lower, "greater", value, unknown=False) | self._is(upper, "less", value, unknown=False)
+            tried |= ~outside
+        found[rows] = tried
+        return found
 
     def _none_in(self, values: tuple[Any, ...]) -> Mask:
         if len(values) > MAX_VALUES_TRIED:

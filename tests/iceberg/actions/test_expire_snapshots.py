@@ -422,7 +422,9 @@ def test_a_lost_commit_deletes_nothing():
 
 CHANGES = st.lists(
     st.tuples(
-        st.sampled_from(["append", "append", "delete", "again", "branch", "tag", "untag", "rollback", "stage", "merge"]),
+        st.sampled_from(
+            ["append", "append", "delete", "again", "branch", "tag", "untag", "rollback", "stage", "merge"]
+        ),
         st.integers(0, 7),
     ),
     min_size=2,

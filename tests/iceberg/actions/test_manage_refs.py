@@ -100,7 +100,9 @@ def test_refs_are_removed_and_renamed_but_never_main():
 def test_retention_is_set_and_unset():
     table = Table()
     first = table.append("a")
-    refs(table).set_min_snapshots_to_keep("main", 2).set_max_snapshot_age_ms("main", 3).set_max_ref_age_ms("main", 4).commit()
+    refs(table).set_min_snapshots_to_keep("main", 2).set_max_snapshot_age_ms("main", 3).set_max_ref_age_ms(
+        "main", 4
+    ).commit()
     assert table.metadata.refs["main"] == SnapshotRef(first, "branch", 2, 3, 4)
     refs(table).set_min_snapshots_to_keep("main", None).commit()
     assert table.metadata.refs["main"] == SnapshotRef(first, "branch", None, 3, 4)

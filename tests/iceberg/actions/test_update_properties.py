@@ -43,7 +43,13 @@ def test_one_name_cannot_be_both_set_and_removed():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("uuid", "x"), ("gc.enabled", "perhaps"), ("commit.retry.num-retries", "-1"), ("a", None), ("format-version", "x")],
+    [
+        ("uuid", "x"),
+        ("gc.enabled", "perhaps"),
+        ("commit.retry.num-retries", "-1"),
+        ("a", None),
+        ("format-version", "x"),
+    ],
 )
 def test_reserved_names_and_values_that_do_not_parse_are_refused_at_once(name: str, value: object):
     with pytest.raises(InvalidArgument):

@@ -135,7 +135,10 @@ def test_required_columns_need_permission_or_a_default():
     three = Table(3)
     update(three).add_column("n", "int", required=True, default=7).commit()
     update(three).update_column("n", default=8).commit()
-    assert (three.metadata.current_schema.find("n").initial_default, three.metadata.current_schema.find("n").write_default) == (7, 8)
+    assert (
+        three.metadata.current_schema.find("n").initial_default,
+        three.metadata.current_schema.find("n").write_default,
+    ) == (7, 8)
     update(three).unset_default("n").commit()
     assert three.metadata.current_schema.find("n").write_default is None
 
@@ -149,7 +152,9 @@ def test_moves_docs_types_identifiers_and_unions():
     assert table.metadata.current_schema.identifier_field_ids == (1,)
     assert table.metadata.current_schema.find("name").doc == "what it is called"
     more = table.metadata.current_schema
-    grown = type(more)((*more.fields, NestedField(99, "extra", StructType((NestedField(100, "z", more.find("id").type),)))))
+    grown = type(more)(
+        (*more.fields, NestedField(99, "extra", StructType((NestedField(100, "z", more.find("id").type),))))
+    )
     update(table).union_by_name(grown).commit()
     assert names(table)[-1] == "extra"
     assert table.metadata.last_column_id == 8

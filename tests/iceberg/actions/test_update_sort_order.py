@@ -59,7 +59,9 @@ def test_the_last_of_two_writers_wins():
     assert len(table.metadata.sort_orders) == 3
 
 
-@pytest.mark.parametrize(("key", "error"), [("nope", ColumnNotFound), ("id AS x", InvalidArgument), ("", InvalidArgument)])
+@pytest.mark.parametrize(
+    ("key", "error"), [("nope", ColumnNotFound), ("id AS x", InvalidArgument), ("", InvalidArgument)]
+)
 def test_keys_that_mean_nothing_are_refused(key: str, error: type[Exception]):
     table = Table()
     with pytest.raises(error):

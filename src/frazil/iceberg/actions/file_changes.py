@@ -24,6 +24,7 @@ from frazil.iceberg.manifest import CORE_COLUMNS
 from frazil.iceberg.manifest_list import DATA, DELETES, ManifestFile
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.transaction import Transaction
+from frazil.iceberg.validation import snapshots_since
 
 
 class FileChanges(SnapshotAction):
@@ -38,6 +39,7 @@ class FileChanges(SnapshotAction):
         self._added_deletes: list[DataFile] = []
         self._removal = Removal()
         self._delete_removal = Removal()
+        self._start: tuple[int | None] | None = None
         self._new_manifests: dict[int, tuple[list[ManifestFile], list[Entries]]] = {}
 
     def _add_data(self, file: DataFile) -> Self:
@@ -51,6 +53,20 @@ class FileChanges(SnapshotAction):
             raise InvalidArgument(f"{file.file_path} is a data file", hint="add it as rows")
         self._added_deletes.append(file)
         return self
+
+    def validate_from(self, snapshot_id: int | None) -> Self:
+        """The snapshot that was read to work the change out (None: the table was empty).
+
+        If not told, it is the one that was current when the action was first tried.
+        """
+        self._start = (snapshot_id,)
+        return self
+
+    def since(self, context: Context, parent: Snapshot | None) -> list[Snapshot]:
+        """What was committed since the change was worked out."""
+        if self._start is None:
+            self._start = (None if parent is None else parent.snapshot_id,)
+        return snapshots_since(context, self._start[0], parent)
 
     def change(self, context: Context, parent: Snapshot | None, manifests: Sequence[ManifestFile]) -> Change:
         self._check_deletes_allowed(context)

@@ -29,7 +29,6 @@ class OverwriteFiles(FileChanges):
         self._removed: list[DataFile] = []
         self._where: Expression | None = None
         self._conflict_filter: Expression | None = None
-        self._start_id: int | None = None
         self._check_data = self._check_deletes = False
         self._case_sensitive = True
 
@@ -61,11 +60,6 @@ class OverwriteFiles(FileChanges):
         self._where, self._case_sensitive = where, case_sensitive
         return self
 
-    def validate_from(self, snapshot_id: int | None) -> Self:
-        """The snapshot the change was worked out from; None for an empty table."""
-        self._start_id = snapshot_id
-        return self
-
     def conflict_filter(self, where: Expression) -> Self:
         """Which rows the change depends on; all of them if not told."""
         self._conflict_filter = where
@@ -93,7 +87,7 @@ class OverwriteFiles(FileChanges):
             raise InvalidArgument("nothing to overwrite", hint="add files, remove files or give a filter")
         if not (self._check_data or self._check_deletes):
             return
-        since = validation.snapshots_since(context, self._start_id, parent)
+        since = self.since(context, parent)
         told = (self._conflict_filter, self._where, AlwaysTrue())
         where = next(expression for expression in told if expression is not None)
         matching = FileFilter(context.metadata, context.metadata.current_schema, where, self._case_sensitive)

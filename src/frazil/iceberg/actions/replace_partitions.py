@@ -24,7 +24,6 @@ class ReplacePartitions(FileChanges):
 
     def __init__(self, transaction: Transaction) -> None:
         super().__init__(transaction)
-        self._start_id: int | None = None
         self._check_data = self._check_deletes = False
         self._summary["replace-partitions"] = "true"
 
@@ -40,11 +39,6 @@ class ReplacePartitions(FileChanges):
         """Add data files."""
         for file in files:
             self._add_data(file)
-        return self
-
-    def validate_from(self, snapshot_id: int | None) -> Self:
-        """The snapshot the change was worked out from."""
-        self._start_id = snapshot_id
         return self
 
     def validate_no_conflicting_data(self) -> Self:
@@ -77,7 +71,7 @@ class ReplacePartitions(FileChanges):
         checks = [*([DATA] if self._check_data else []), *([DELETES] if self._check_deletes else [])]
         if not checks:
             return
-        since = validation.snapshots_since(context, self._start_id, parent)
+        since = self.since(context, parent)
         for content in checks:
             for entries in validation.changed_entries(context, since, content, (Status.ADDED,)):
                 if self._replaced(entries).any():

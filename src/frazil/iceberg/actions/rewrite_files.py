@@ -25,7 +25,6 @@ class RewriteFiles(FileChanges):
     def __init__(self, transaction: Transaction) -> None:
         super().__init__(transaction)
         self._replaced_data: list[DataFile] = []
-        self._start_id: int | None = None
         self._sequence_number: int | None = None
 
     @property
@@ -58,17 +57,12 @@ class RewriteFiles(FileChanges):
         self._sequence_number = number
         return self
 
-    def validate_from(self, snapshot_id: int | None) -> Self:
-        """The snapshot the rewrite was planned on."""
-        self._start_id = snapshot_id
-        return self
-
     def validate(self, context: Context, parent: Snapshot | None) -> None:
         if not self._removal and not self._delete_removal:
             raise InvalidArgument("nothing to replace", hint="name the files that the new ones stand for")
         if self._sequence_number is not None and context.metadata.format_version > 1:
             self._added_data = [replace(file, data_sequence_number=self._sequence_number) for file in self._added_data]
-        since = validation.snapshots_since(context, self._start_id, parent)
+        since = self.since(context, parent)
         # with an older sequence number, equality deletes committed meanwhile still find the rows
         keeps_sequence = self._sequence_number is not None
         validation.no_new_deletes_for(context, since, self._replaced_data, ignore_equality=keeps_sequence)

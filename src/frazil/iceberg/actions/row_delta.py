@@ -20,7 +20,6 @@ class RowDelta(FileChanges):
 
     def __init__(self, transaction: Transaction) -> None:
         super().__init__(transaction)
-        self._start_id: int | None = None
         self._referenced: set[str] = set()
         self._conflict_filter: Expression | None = None
         self._check_data = self._check_deletes = self._check_deleted_files = False
@@ -53,11 +52,6 @@ class RowDelta(FileChanges):
         self._removal.names(file)
         return self
 
-    def validate_from(self, snapshot_id: int | None) -> Self:
-        """The snapshot the change was worked out from."""
-        self._start_id = snapshot_id
-        return self
-
     def validate_data_files_exist(self, paths: Iterable[str]) -> Self:
         """Refuse if one of these was removed since: deletes of its rows would be lost."""
         self._referenced.update(paths)
@@ -84,7 +78,7 @@ class RowDelta(FileChanges):
         return self
 
     def validate(self, context: Context, parent: Snapshot | None) -> None:
-        since = validation.snapshots_since(context, self._start_id, parent)
+        since = self.since(context, parent)
         if not since:
             return
         validation.files_exist(context, since, self._referenced, skip_deletes=not self._check_deleted_files)

@@ -1,0 +1,111 @@
+"""Delete files as an engine would write them: positions, deletion vectors, equality keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from frazil import ambient
+from frazil.iceberg.data_file import Content, DataFile
+from frazil.iceberg.delete_reader import DeleteReader
+from frazil.iceberg.table import IcebergTable
+from frazil.iceberg.write import as_data_file
+from frazil.io.data_files import write_data_file
+from frazil.io.deletion_vector import DeletionVector, add_deletion_vector
+from frazil.io.metrics import MetricsModes
+from frazil.io.puffin import PuffinWriter
+from frazil.model.arrow import array_from_canonical, schema_to_arrow
+from frazil.model.schema import DELETE_FILE_PATH, DELETE_POS, Schema
+
+POSITIONS = Schema((DELETE_FILE_PATH, DELETE_POS))
+FULL = {"write.metadata.metrics.default": "full"}
+TRUNCATED = {"write.metadata.metrics.default": "truncate(16)"}
+
+
+def _location(table: IcebergTable, ending: str) -> str:
+    return f"{table.location}/data/{ambient.new_uuid()}-deletes.{ending}"
+
+
+def position_deletes(
+    table: IcebergTable,
+    positions: Mapping[DataFile, Sequence[int]],
+    *,
+    file_format: str = "parquet",
+    names_file: bool = False,
+    full_bounds: bool = True,
+) -> DataFile:
+    """One position delete file for rows of files that share a partition.
+
+    `names_file` sets `referenced_data_file`; with `full_bounds`, equal bounds of the path say the same.
+    """
+    files = sorted(positions, key=lambda file: file.file_path)
+    rows = [(file.file_path, position) for file in files for position in sorted(positions[file])]
+    batch = pa.record_batch(
+        [pa.array([path for path, _ in rows], pa.string()), pa.array([at for _, at in rows], pa.int64())],
+        schema=schema_to_arrow(POSITIONS),
+    )
+    properties = FULL if full_bounds else TRUNCATED
+    location = _location(table, file_format)
+    modes = MetricsModes.of(POSITIONS, properties)
+    written = write_data_file(table.store, location, file_format, POSITIONS, [batch], properties, modes=modes)
+    return replace(
+        as_data_file(written, files[0].spec_id, files[0].partition),
+        content=Content.POSITION_DELETES,
+        referenced_data_file=files[0].file_path if names_file and len(files) == 1 else None,
+    )
+
+
+def equality_deletes(
+    table: IcebergTable,
+    schema: Schema,
+    keys: Sequence[Sequence[Any]],
+    spec_id: int,
+    partition: tuple[Any, ...],
+    *,
+    file_format: str = "parquet",
+    properties: Mapping[str, str] = FULL,
+) -> DataFile:
+    """An equality delete file of canonical keys; `schema` has only the key columns, at the top level."""
+    columns = [
+        array_from_canonical(column.type, [key[at] for key in keys]) for at, column in enumerate(schema.fields)
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema_to_arrow(schema))
+    location = _location(table, file_format)
+    written = write_data_file(table.store, location, file_format, schema, [batch], properties)
+    ids = tuple(column.id for column in schema.fields)
+    return replace(
+        as_data_file(written, spec_id, partition), content=Content.EQUALITY_DELETES, equality_ids=ids
+    )
+
+
+def deletion_vectors(table: IcebergTable, vectors: Mapping[DataFile, DeletionVector]) -> list[DataFile]:
+    """One Puffin file with a vector for each data file."""
+    writer = PuffinWriter()
+    files = list(vectors)
+    blobs = [add_deletion_vector(writer, vectors[file], file.file_path) for file in files]
+    location, made = _location(table, "puffin"), writer.finish({"created-by": "a test"})
+    table.store.write(location, made.data)
+    return [
+        DataFile(
+            location,
+            "puffin",
+            vectors[file].cardinality,
+            len(made.data),
+            file.spec_id,
+            file.partition,
+            Content.POSITION_DELETES,
+            referenced_data_file=file.file_path,
+            content_offset=blob.offset,
+            content_size_in_bytes=blob.length,
+        )
+        for file, blob in zip(files, blobs, strict=True)
+    ]
+
+
+def old_positions(table: IcebergTable, file: DataFile, deletes: Sequence[DataFile]) -> DeletionVector:
+    """What is deleted of a file already: a new vector must hold it all."""
+    found = DeleteReader(table.store, table.metadata).positions(file, deletes)
+    return DeletionVector.from_positions([]) if found is None else found
