@@ -240,7 +240,12 @@ def stall(committer: FolderCommitter, meanwhile: Callable[[], object]) -> Folder
 def test_a_stalled_writer_cannot_take_a_version_that_was_used_and_deleted(commits: int) -> None:
     committer, base = a_table(**CLEANING)
     base = grow(committer, base, 3)
-    stalled = stall(committer, lambda: grow(committer, committer.load(), commits))
+
+    def meanwhile() -> None:
+        grow(committer, committer.load(), commits)
+        ambient.sleep(3600)
+
+    stalled = stall(committer, meanwhile)
     with pytest.raises(CommitFailed):
         commit(stalled, base, stalled="yes")
     now = committer.load()
@@ -248,6 +253,19 @@ def test_a_stalled_writer_cannot_take_a_version_that_was_used_and_deleted(commit
     assert now.metadata_location.endswith(f"/v{4 + commits}.metadata.json")
     left = [file.location for file in committer._store.list(f"{committer.folder}/metadata") if "/v" in file.location]
     assert sorted(left) == sorted(file_of(committer, name) for name in versions(3 + commits, 4 + commits))
+
+
+def test_a_writer_stalled_for_too_short_to_tell_and_too_many_commits_is_unknown() -> None:
+    committer, base = a_table(**CLEANING)
+    newest = base
+
+    def meanwhile() -> None:
+        nonlocal newest
+        newest = grow(committer, base, 9)
+
+    with pytest.raises(CommitStateUnknown):
+        commit(stall(committer, meanwhile), base, stalled="yes")
+    assert committer.load() == newest
 
 
 def versions(*numbers: int) -> list[str]:

@@ -11,7 +11,18 @@ from frazil.errors import AlreadyExists, FileMissing, InvalidArgument, InvalidSc
 from frazil.io.data_files import open_data_file, read_data_file, write_data_file
 from frazil.model.arrow import schema_from_anything
 from frazil.model.schema import Schema
-from frazil.model.types import LongType, NestedField, StringType, StructType, UnknownType, list_of
+from frazil.model.types import (
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNsType,
+    TimestampType,
+    TimestamptzNsType,
+    TimestamptzType,
+    UnknownType,
+    list_of,
+)
 from tests.io.data_file_samples import EVERYTHING, ROWS, assert_same, batch_of, memory, read, write
 
 FORMATS = ("parquet", "orc", "avro")
@@ -37,6 +48,17 @@ def test_metrics_are_the_same_in_every_format(file_format: str) -> None:
         want.nan_value_counts,
     )
     assert (got.lower_bounds, got.upper_bounds) == (want.lower_bounds, want.upper_bounds)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "avro"])
+@given(values=st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=20))
+def test_timestamps_of_any_size_and_sign_survive(file_format: str, values: list[int | None]) -> None:
+    types = (TimestampType(), TimestamptzType(), TimestampNsType(), TimestamptzNsType())
+    schema = Schema(tuple(NestedField(n, f"t{n}", type_) for n, type_ in enumerate(types, start=1)))
+    want = batch_of(schema, [dict.fromkeys(range(1, 5), value) for value in values])
+    got = read(write("times", want, schema, file_format).location, schema, file_format)
+    for name in schema.columns:
+        assert got.column(name).combine_chunks().view(pa.int64()).to_pylist() == values
 
 
 rows_strategy = st.lists(

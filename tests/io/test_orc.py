@@ -69,7 +69,7 @@ def test_positions_go_on_over_stripes_and_splits() -> None:
     assert seen == list(range(60_000))
 
 
-@given(st.lists(st.none() | st.integers(FIRST, LAST).filter(lambda v: not -(10**6) < v < 0), max_size=50))
+@given(st.lists(st.none() | st.integers(FIRST, LAST).map(lambda v: v if v >= 0 else v // 10**6 * 10**6), max_size=50))
 def test_timestamps_of_all_years_come_back(values: list[int | None]) -> None:
     schema = Schema((NestedField(1, "t", TimestampType()),))
     want = batch_of(schema, [{1: value} for value in values])
@@ -79,7 +79,7 @@ def test_timestamps_of_all_years_come_back(values: list[int | None]) -> None:
 
 def test_nanoseconds_stay_exact_beside_years_that_they_cannot_reach() -> None:
     schema = Schema((NestedField(1, "t", TimestampType()), NestedField(2, "n", TimestampNsType())))
-    rows = [{1: FIRST, 2: 2**63 - 1}, {1: None, 2: -(2**63) + 10**9}, {1: LAST, 2: 1}]
+    rows = [{1: FIRST, 2: 2**63 - 1}, {1: None, 2: -9_223_372_036 * 10**9}, {1: LAST, 2: 1}]
     got = read(write("both", batch_of(schema, rows), schema, "orc").location, schema, "orc")
     assert got.column("n").combine_chunks().view(pa.int64()).to_pylist() == [row[2] for row in rows]
 
@@ -115,11 +115,12 @@ def test_no_bytes_break_the_run_decoder(data: bytes) -> None:
         decode_rle(data)
 
 
-def test_the_second_that_orc_cannot_hold_is_refused() -> None:
+@pytest.mark.parametrize("value", [-1, -1_000_001, FIRST + 1])
+def test_fractions_before_1970_which_pyarrow_would_write_wrongly_are_refused(value: int) -> None:
     schema = Schema((NestedField(1, "t", TimestampType()),))
     with pytest.raises(InvalidValue, match="1970"):
-        write("second", batch_of(schema, [{1: -1}]), schema, "orc")
-    write("second", batch_of(schema, [{1: -1_000_000}]), schema, "orc")
+        write("second", batch_of(schema, [{1: value}]), schema, "orc")
+    write("second", batch_of(schema, [{1: -1_000_000}, {1: 1}, {1: None}]), schema, "orc")
 
 
 def test_files_without_ids_go_by_the_name_mapping() -> None:

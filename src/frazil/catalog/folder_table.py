@@ -9,8 +9,9 @@ no later history. Three rules together prevent that:
 
 - Versions are deleted oldest first, none after one that could not be deleted, and never the last two.
 - After creating version N+1, a writer looks whether version N is still the one it built on. If it is, then by the first
-  rule nobody had deleted an N+1 before, so the name was free because nobody had used it. If not, the newest version's
-  log tells whether ours is in the history; one that is not is deleted again, and the commit has failed.
+  rule nobody had deleted an N+1 before, so the name was free because nobody had used it. If not, the log of the next
+  version tells whether ours is in the history, or that version's age; one that is not is deleted again, and the commit
+  has failed.
 - Readers do not trust a version that the hint led to if the version before it is missing: they list the folder.
 
 Dropping a table is a commit like any other: the next version is created with a text that is no metadata, so a writer
@@ -35,6 +36,7 @@ from frazil.errors import (
     FileMissing,
     FrazilError,
     InvalidArgument,
+    MalformedMetadata,
     StoreError,
     TableAlreadyExists,
     TableNotFound,
@@ -52,6 +54,8 @@ from frazil.io.store import Store, may_have_applied
 HINT = "version-hint.text"
 _TOMBSTONE = json.dumps({"frazil-table": "dropped"}).encode()
 _ATTEMPTS = 5
+_CLOCK_TOLERANCE_MS = 60_000
+"""How far the times of files in one store may be apart without telling which was first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +239,9 @@ class FolderCommitter(Committer):
         try:
             if base is not None and not self._still_there(base):
                 self._check_history(version, state, base)
-        except StoreError as error:
+        except (CommitFailed, CommitStateUnknown):
+            raise
+        except FrazilError as error:  # the version is there: whatever cannot be read now, that is no refusal
             raise self._unknown(version) from error
         return state
 
@@ -288,17 +294,15 @@ class FolderCommitter(Committer):
 
     def _check_history(self, version: Version, state: TableState, base: TableState) -> None:
         """We created a version, but the one it follows is gone: CommitFailed unless ours is in the table's history."""
-        newest = self.load_or_none()
-        now = None if newest is None or newest.metadata_location == version.location else newest.metadata
-        if now is None and self._store.exists(self._hint):  # who drops a table removes the hint before the versions
-            raise self._unknown(version)
-        if now is not None and now.table_uuid == state.metadata.table_uuid:
-            name = locations.name(version.location)
-            times = [entry.timestamp_ms for entry in now.metadata_log if locations.name(entry.metadata_file) == name]
-            if times == [state.metadata.last_updated_ms]:
-                return
-            if not times:  # so many commits later that the log has lost it
+        later = next((one for one in self._listed() if one.number > version.number), None)
+        if later is None:
+            in_history = False
+            if self._store.exists(self._hint):  # who drops a table removes the hint before the versions
                 raise self._unknown(version)
+        else:
+            in_history = self._is_before(version, state.metadata, later)
+        if in_history:
+            return
         # Nobody can have built on it: readers do not take a version whose predecessor is missing for the newest.
         with suppress(FrazilError):
             self._store.delete(version.location)
@@ -306,6 +310,25 @@ class FolderCommitter(Committer):
             f"version {version.number} of the table in {self.folder} was committed and deleted by others long ago",
             hint=f"this writer was stalled since {base.metadata_location}; refresh and try again",
         )
+
+    def _is_before(self, version: Version, ours: TableMetadata, later: Version) -> bool:
+        """Whether our version is one that `later` was built on, perhaps through others. `later` is the next one left."""
+        try:
+            found = read_state(self._store, later.location).metadata
+        except (FileMissing, MalformedMetadata) as error:
+            raise self._unknown(version) from error
+        if found.table_uuid != ours.table_uuid:
+            return False
+        name = locations.name(version.location)
+        times = [entry.timestamp_ms for entry in found.metadata_log if locations.name(entry.metadata_file) == name]
+        if times:
+            return times == [ours.last_updated_ms]
+        # So many commits later that no log has it. What was built on ours cannot be older than ours.
+        written = {file.location: file.modified_ms for file in self._store.list(self._metadata_folder)}
+        age_ms = written.get(version.location, 0) - written.get(later.location, 0)
+        if age_ms <= _CLOCK_TOLERANCE_MS:
+            raise self._unknown(version)
+        return False
 
     def _unknown(self, version: Version) -> CommitStateUnknown:
         return CommitStateUnknown(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from frazil import ambient
-from frazil.errors import CatalogError, CommitStateUnknown, FrazilError, MalformedMetadata, StoreError
+from frazil.errors import CatalogError, CommitFailed, CommitStateUnknown, FrazilError, MalformedMetadata
 from frazil.iceberg import properties as props
 from frazil.iceberg.committer import TableState
 from frazil.iceberg.metadata import TableMetadata
@@ -57,8 +57,8 @@ def write_metadata_file(store: Store, metadata: TableMetadata, previous: str | N
 def settle(metadata: TableMetadata, location: str, lost: FrazilError, ask: Callable[[], TableState]) -> TableState:
     """Find out what became of a commit whose answer was lost.
 
-    `ask` returns the state if the commit is in, raises CommitFailed if it definitely is not, and StoreError or
-    CatalogError if it cannot tell either: then it is asked again, by the table's `commit.status-check.*` properties.
+    `ask` returns the state if the commit is in, and raises CommitFailed if it definitely is not. With any other error
+    it cannot tell either: then it is asked again, by the table's `commit.status-check.*` properties.
     """
     settings = metadata.property_reader
     wait_ms = settings.get(props.COMMIT_STATUS_CHECKS_MIN_WAIT_MS)
@@ -69,8 +69,12 @@ def settle(metadata: TableMetadata, location: str, lost: FrazilError, ask: Calla
             if ambient.now_ms() >= deadline:
                 break
             ambient.sleep(min(wait_ms * 2 ** (attempt - 1), longest_ms) / 1000)
-        with suppress(StoreError, CatalogError):
+        try:
             return ask()
+        except (CommitFailed, CommitStateUnknown):
+            raise
+        except FrazilError:
+            continue  # whatever it is, such as newer metadata that cannot be read: it is no refusal
     raise CommitStateUnknown(
         f"the answer to a commit was lost, and whether it was applied cannot be found out: {lost.message}",
         hint=f"nothing was deleted; look whether the table's metadata is {location} or has it in its log",

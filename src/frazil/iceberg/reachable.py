@@ -123,34 +123,40 @@ class Reachability:
         problems: list[str] = []
         gone: dict[str, ManifestFile] = {}
         lists: dict[str, str] = {}
-        for snapshot in expired:
-            if snapshot.manifest_list is not None and location_key(snapshot.manifest_list) not in kept_lists:
-                lists.setdefault(location_key(snapshot.manifest_list), snapshot.manifest_list)
-        for listed in self._lists(expired):
+        for snapshot, listed in zip(expired, self._lists(expired), strict=True):
             if isinstance(listed, FrazilError):
+                # the list stays too: it alone knows what it told of
                 problems.append(str(listed))
                 continue
+            if snapshot.manifest_list is not None and location_key(snapshot.manifest_list) not in kept_lists:
+                lists.setdefault(location_key(snapshot.manifest_list), snapshot.manifest_list)
             for key, manifest in zip(location_keys([item.manifest_path for item in listed]), listed, strict=True):
                 if key not in kept:
                     gone.setdefault(key, manifest)
-        files = _NO_FILES
+        manifests, files = list(gone.values()), _NO_FILES
         if content:
-            files = self._subtract(self._expired_files(list(gone.values()), problems), list(kept.values()))
-        manifests = tuple(manifest.manifest_path for manifest in gone.values())
-        return Files(files, manifests, tuple(lists.values()), problems=tuple(problems))
+            manifests, files = self._files_of_expired(manifests, problems)
+            files = self._subtract(files, list(kept.values()))
+        paths = tuple(manifest.manifest_path for manifest in manifests)
+        return Files(files, paths, tuple(lists.values()), problems=tuple(problems))
 
-    def _expired_files(self, manifests: list[ManifestFile], problems: list[str]) -> pa.Table:
+    def _files_of_expired(
+        self, manifests: list[ManifestFile], problems: list[str]
+    ) -> tuple[list[ManifestFile], pa.Table]:
+        """The manifests that can be read, and the live files in them."""
         try:
-            return _distinct(self.live_files(manifests))
+            return manifests, _distinct(self.live_files(manifests))
         except FrazilError:
             # one bad manifest must not keep the files of all others: read them one by one
-            readable: list[pa.Table] = []
+            readable: list[ManifestFile] = []
+            tables: list[pa.Table] = []
             for manifest in manifests:
                 try:
-                    readable.extend(self.live_files([manifest]))
+                    tables.extend(self.live_files([manifest]))
+                    readable.append(manifest)
                 except FrazilError as error:
                     problems.append(str(error))
-            return _distinct(readable)
+            return readable, _distinct(tables)
 
     def _subtract(self, files: pa.Table, manifests: list[ManifestFile]) -> pa.Table:
         if not files.num_rows:

@@ -45,8 +45,12 @@ class Transaction:
         self._working = base.metadata
         self._written: list[str] = []
         self._updates: list[Update] = []
-        self._requirements: list[Requirement] = []
+        self._requirements: dict[tuple[type[Requirement], str | None], Requirement] = {}
         self._done = False
+
+    @property
+    def store(self) -> Store:
+        return self._store
 
     @property
     def metadata(self) -> TableMetadata:
@@ -76,7 +80,9 @@ class Transaction:
         staged = action.stage(Context(self._working, self._store, attempt, self._written))
         self._working = apply_updates(self._working, staged.updates) if staged.updates else self._working
         self._updates.extend(staged.updates)
-        self._requirements.extend(staged.requirements)
+        for requirement in staged.requirements:
+            # a later action sees what an earlier one of this transaction did: only the first knew the table as it is
+            self._requirements.setdefault((type(requirement), getattr(requirement, "ref", None)), requirement)
 
     def commit(self) -> TableState:
         """Make all actions visible at once, trying again while other writers are first."""
@@ -85,11 +91,10 @@ class Transaction:
         self._done = True
         if not self._updates:
             return self._base
-        settings = self._base.metadata.property_reader
-        retries = settings.get(props.COMMIT_NUM_RETRIES)
-        wait_ms = settings.get(props.COMMIT_MIN_RETRY_WAIT_MS)
-        longest_ms = settings.get(props.COMMIT_MAX_RETRY_WAIT_MS)
-        deadline = ambient.now_ms() + settings.get(props.COMMIT_TOTAL_RETRY_TIME_MS)
+        retries = self._setting(props.COMMIT_NUM_RETRIES)
+        wait_ms = self._setting(props.COMMIT_MIN_RETRY_WAIT_MS)
+        longest_ms = self._setting(props.COMMIT_MAX_RETRY_WAIT_MS)
+        deadline = ambient.now_ms() + self._setting(props.COMMIT_TOTAL_RETRY_TIME_MS)
         attempt = 0
         while True:
             try:
@@ -109,16 +114,22 @@ class Transaction:
             ambient.sleep(min(wait_ms * 2 ** (attempt - 1), longest_ms) / 1000 * (0.5 + ambient.jitter() / 2))
             self._restage(attempt)
 
+    def _setting(self, prop: props.Property[int]) -> int:
+        try:
+            return self._base.metadata.property_reader.get(prop)
+        except InvalidArgument:
+            return prop.default  # a broken setting must not keep anybody from mending it
+
     def _swap(self) -> TableState:
         uuid = self._base.metadata.table_uuid
         assertions = [] if uuid is None else [AssertTableUuid(uuid)]
-        return self._committer.commit(self._base, self._updates, [*assertions, *self._requirements])
+        return self._committer.commit(self._base, self._updates, [*assertions, *self._requirements.values()])
 
     def _restage(self, attempt: int) -> None:
         try:
             self._base = self._committer.load()
             self._working = self._base.metadata
-            self._updates, self._requirements = [], []
+            self._updates, self._requirements = [], {}
             for action in self._actions:
                 self._stage(action, attempt)
         except FrazilError:

@@ -185,7 +185,7 @@ def decode_rle(data: bytes) -> Longs:
 
 def _short_repeat(data: bytes, at: int) -> tuple[Longs, int]:
     width, count = (data[at] >> 3 & 7) + 1, (data[at] & 7) + 3
-    return np.full(count, _big(data, at + 1, width), np.int64), at + 1 + width
+    return np.full(count, _signed(_big(data, at + 1, width)), np.int64), at + 1 + width
 
 
 def _direct(data: bytes, at: int) -> tuple[Longs, int]:
@@ -219,10 +219,16 @@ def _delta(data: bytes, at: int) -> tuple[Longs, int]:
     if code and count > 2:
         rest, end = _bits(data, end, _WIDTHS[code], count - 2)
         steps[1:] = rest if first >= 0 else -rest
-    return np.concatenate([[base], base + np.cumsum(steps)]).astype(np.int64), end
+    return np.concatenate([[0], np.cumsum(steps)]).astype(np.int64) + _signed(base), end
 
 
 _RUNS = (_short_repeat, _direct, _patched, _delta)
+
+
+def _signed(value: int) -> int:
+    """The same 64 bits: pyarrow writes fractions of seconds before 1970 as negative numbers."""
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
 
 
 def _big(data: bytes, at: int, width: int) -> int:

@@ -157,17 +157,18 @@ def _storage(array: pa.Array, type_: Type, target: pa.DataType) -> pa.Array:
         case FixedType():
             return array.cast(pa.binary())
         case TimestampType() | TimestamptzType() | TimestampNsType() | TimestamptzNsType():
-            _check_last_second(array)
+            _check_fractions(array)
     return array
 
 
-def _check_last_second(array: pa.Array) -> None:
-    """ORC keeps whole seconds and their fraction apart, and has no zero with a minus sign."""
+def _check_fractions(array: pa.Array) -> None:
+    """pyarrow writes such values with a negative fraction, which it reads back and nobody else does."""
     ticks = array.view(pa.int64())
-    one = _PER_SECOND[array.type.unit]
-    bad = pc.and_(pc.greater(ticks, pa.scalar(-one, pa.int64())), pc.less(ticks, pa.scalar(0, pa.int64())))
+    second = pa.scalar(_PER_SECOND[array.type.unit], pa.int64())
+    whole = pc.equal(pc.multiply(pc.divide(ticks, second), second), ticks)
+    bad = pc.and_not(pc.less(ticks, pa.scalar(0, pa.int64())), whole)
     if bad.true_count:
         raise InvalidValue(
-            "ORC cannot hold a fraction of the last second before 1970: it would read back one second later",
-            hint="write this table as Parquet or Avro, or round the timestamps",
+            "ORC files cannot be written with fractions of seconds before 1970: other readers would misread them",
+            hint="write this table as Parquet or Avro, or round the timestamps to seconds",
         )

@@ -346,6 +346,19 @@ def test_missing_metadata_of_expired_snapshots_does_not_stop_the_rest():
     assert table.data_names() == {"a", "c"}  # what the lost manifest told of is left, not guessed
 
 
+def test_metadata_that_could_not_be_read_is_left_with_what_it_tells_of():
+    table = Table()
+    first = table.append("a", "b")
+    delete(table, "a", "b")
+    gone = str(table.metadata.snapshot(first).manifest_list)
+    before = stored(table)
+    table.store = FaultyStore(table.store, [Fault("read", "before", StoreError("no"), match=gone)])
+    result = expire(table).expire_ids([first]).commit().result
+    assert len(result.problems) == 1
+    table.store = table.store.inner
+    assert stored(table) == before
+
+
 def test_schemas_and_specs_that_nobody_uses_are_removed():
     table = Table()
     first = table.append("a")

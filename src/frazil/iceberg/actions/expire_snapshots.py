@@ -123,7 +123,7 @@ class ExpireSnapshots(Action):
     def dry_run(self) -> ExpireResult:
         """What a commit would do now; nothing is changed."""
         before = self._transaction.metadata
-        context = Context(before, self._transaction._store)
+        context = Context(before, self._transaction.store)
         after = apply_updates(before, self._plan(context).updates)
         expired, files = self._unreachable(context.store, before, after)
         counts = {name: len(group) for name, group in _groups(files).items()}

@@ -1,0 +1,221 @@
+"""A scan with a filter gives the rows of a full scan that match it: whatever was pruned held none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frazil.ambient import Ambient, replaced
+from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.table import IcebergTable
+from frazil.model.partition import parse_partition_by
+from frazil.model.schema import Schema
+from frazil.model.types import DoubleType, FloatType
+from tests.properties.memory_table import forget, new_table
+from tests.properties.random_tables import (
+    POOLS,
+    POOLS_V3,
+    Row,
+    batch_of,
+    expression,
+    filters,
+    key,
+    multiset,
+    partition_terms,
+    rows,
+    rows_of,
+    schemas,
+    truth,
+)
+from tests.properties.row_deletes import deletion_vectors, equality_deletes, old_positions, position_deletes
+
+METRICS = st.sampled_from(["none", "counts", "truncate(1)", "truncate(2)", "full"])
+
+
+class Story:
+    """A table being written at random, and the rows it should have."""
+
+    def __init__(self, data: st.DataObject, file_format: str) -> None:
+        self.draw = data.draw
+        self.file_format = file_format
+        version = self.draw(st.sampled_from([1, 2, 3]))
+        schema = self.draw(schemas(version, file_format))
+        properties = {"write.format.default": file_format, "write.metadata.metrics.default": self.draw(METRICS)}
+        spec = parse_partition_by(schema, self.draw(partition_terms(schema)))
+        self.table, _ = new_table(schema, spec, format_version=version, properties=properties)
+        self.rows: dict[int, Row] = {}
+        self._next = 0
+
+    @property
+    def schema(self) -> Schema:
+        return self.table.schema
+
+    def append(self) -> None:
+        made = self.draw(rows(self.schema, min_size=1))
+        for row in made:
+            row[1] = self._next
+            self.rows[self._next] = row
+            self._next += 1
+        self.table.append(batch_of(self.schema, made))
+
+    def evolve_spec(self) -> None:
+        removed = [part.name for part in self.table.spec.fields if str(part.transform) != "void"]
+        change = self.table.update_spec()
+        for name in removed:
+            change.remove_field(name)
+        change.commit()
+        terms = self.draw(partition_terms(self.schema))
+        change = self.table.update_spec()
+        for at, term in enumerate(terms):
+            change.add_field(term, f"p{len(self.table.metadata.partition_specs)}_{at}")
+        change.commit()
+
+    def places(self) -> dict[DataFile, dict[int, int]]:
+        """Where live rows are: `n` to position, by data file."""
+        files = {task.file.file_path: task.file for task in self.table.scan().plan().tasks()}
+        found: dict[str, dict[int, int]] = {path: {} for path in files}
+        for row in self.table.scan(columns=["n", "_file", "_pos"]).to_arrow().to_pylist():
+            found[row["_file"]][row["n"]] = row["_pos"]
+        return {_Identity(files[path]): places for path, places in found.items()}  # type: ignore[misc]
+
+    def delete_positions(self) -> None:
+        if not self.rows or self.table.format_version < 2:
+            return
+        gone = self.draw(st.sets(st.sampled_from(sorted(self.rows)), min_size=1))
+        by_file = {
+            item.file: [at for n, at in places.items() if n in gone]
+            for item, places in self.places().items()
+            if gone & set(places)
+        }
+        delta = self.table.new_row_delta()
+        if self.table.format_version >= 3:
+            tasks = {task.file.file_path: task for task in self.table.scan().plan().tasks()}
+            vectors = {}
+            for file, positions in by_file.items():
+                deletes = tasks[file.file_path].deletes
+                old = old_positions(self.table, file, deletes)
+                vectors[_Identity(file)] = old.union(type(old).from_positions(positions))
+                for delete in deletes:
+                    if delete.is_deletion_vector:
+                        delta.remove_deletes(delete)
+            for made in deletion_vectors(self.table, {item.file: vector for item, vector in vectors.items()}):
+                delta.add_deletes(made)
+        else:
+            for group in self._grouped(by_file):
+                names, full = self.draw(st.booleans()), self.draw(st.booleans())
+                delta.add_deletes(
+                    position_deletes(
+                        self.table, group, file_format=self.file_format, names_file=names, full_bounds=full
+                    )
+                )
+        delta.commit()
+        for n in gone:
+            del self.rows[n]
+
+    def _grouped(self, by_file: dict[Any, list[int]]) -> list[dict[Any, list[int]]]:
+        if self.draw(st.booleans()):
+            return [{file: positions} for file, positions in by_file.items()]
+        grouped: dict[Any, dict[Any, list[int]]] = {}
+        for file, positions in by_file.items():
+            grouped.setdefault((file.spec_id, key(file.partition)), {})[file] = positions
+        return list(grouped.values())
+
+    def delete_equal(self) -> None:
+        if not self.rows or self.table.format_version < 2:
+            return
+        fields = [column for column in self.schema.fields if column.type in POOLS or column.type in POOLS_V3]
+        fields = [column for column in fields if not isinstance(column.type, FloatType | DoubleType)]
+        picked = self.draw(st.lists(st.sampled_from(fields), min_size=1, max_size=2, unique_by=lambda one: one.id))
+        schema = Schema(tuple(picked))
+        victims = [self.rows[n] for n in self.draw(st.sets(st.sampled_from(sorted(self.rows)), min_size=1, max_size=3))]
+        keys = [[row.get(column.id) for column in picked] for row in victims]
+        places = self.places()
+        item = self.draw(st.sampled_from(sorted(places, key=lambda one: one.file.file_path)))
+        spec_id, partition = item.file.spec_id, item.file.partition
+        everywhere = self.table.metadata.spec(spec_id).is_unpartitioned
+        mode = {"write.metadata.metrics.default": self.draw(METRICS)}
+        file = equality_deletes(
+            self.table, schema, keys, spec_id, partition, file_format=self.file_format, properties=mode
+        )
+        self.table.new_row_delta().add_deletes(file).commit()
+        wanted = {key(values) for values in keys}
+        for other, inside in places.items():
+            here = (other.file.spec_id, key(other.file.partition)) == (spec_id, key(partition))
+            for n in inside if everywhere or here else ():
+                if key([self.rows[n].get(column.id) for column in picked]) in wanted:
+                    del self.rows[n]
+
+
+class _Identity:
+    """A data file as a dictionary key: it holds dictionaries itself."""
+
+    def __init__(self, file: DataFile) -> None:
+        self.file = file
+
+    def __hash__(self) -> int:
+        return hash(self.file.file_path)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.file.file_path == other.file.file_path
+
+
+@contextmanager
+def story(data: st.DataObject, file_format: str) -> Iterator[Story]:
+    with replaced(Ambient(seed=1, start_ms=1_700_000_000_000)):
+        told = Story(data, file_format)
+        try:
+            told.append()
+            steps = [told.append, told.append, told.evolve_spec, told.delete_positions, told.delete_equal]
+            for step in data.draw(st.lists(st.sampled_from(steps), max_size=5)):
+                step()
+            yield told
+        finally:
+            forget(told.table)
+
+
+def check_scans(told: Story, table: IcebergTable) -> None:
+    schema = told.schema
+    full = list(told.rows.values())
+    assert multiset(rows_of(schema, table.scan().to_arrow())) == multiset(full)
+    assert table.scan().count() == len(full)
+    for _ in range(4):
+        where = told.draw(filters(schema))
+        expected = [row for row in full if truth(where, row)]
+        scan = table.scan(expression(where))
+        assert multiset(rows_of(schema, scan.to_arrow())) == multiset(expected)
+        assert scan.count() == len(expected)
+        numbers = [n for batch in scan.select("n").to_batches() for n in batch.column(0).to_pylist()]
+        assert sorted(numbers) == sorted(row[1] for row in expected)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@given(data=st.data())
+@settings(max_examples=settings().max_examples // 2)
+def test_a_scan_with_a_filter_gives_the_matching_rows_of_a_full_scan(file_format: str, data: st.DataObject) -> None:
+    with story(data, file_format) as told:
+        check_scans(told, told.table)
+
+
+@given(data=st.data())
+@settings(max_examples=settings().max_examples // 2)
+def test_deleting_by_a_filter_deletes_the_matching_rows_and_only_those(data: st.DataObject) -> None:
+    with story(data, "parquet") as told:
+        table, where = told.table, told.draw(filters(told.schema))
+        ids = row_ids(table)
+        left = [row for row in told.rows.values() if not truth(where, row)]
+        table.delete(expression(where))
+        assert multiset(rows_of(told.schema, table.scan().to_arrow())) == multiset(left)
+        if table.format_version >= 3 and left:
+            assert row_ids(table) == {row[1]: ids[row[1]] for row in left}
+
+
+def row_ids(table: IcebergTable) -> dict[int, tuple[int, int]]:
+    if table.format_version < 3:
+        return {}
+    found = table.scan(columns=["n", "_row_id", "_last_updated_sequence_number"]).to_arrow().to_pylist()
+    return {row["n"]: (row["_row_id"], row["_last_updated_sequence_number"]) for row in found}
