@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.committer import ReadOnly, TableState
+from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.entries import BOUNDS, COUNTS, Entries, partition_array
 from frazil.iceberg.manifest import as_added, write_manifest
 from frazil.iceberg.manifest_list import DATA, ManifestFile, serialize_manifest_list
@@ -23,10 +25,10 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.metadata_json import parse_metadata, serialize_metadata
 from frazil.iceberg.new_table import new_table_metadata
 from frazil.iceberg.partition_types import partition_type
+from frazil.iceberg.refs import MAIN, SnapshotRef
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.updates import AddSnapshot, SetSnapshotRef, apply_updates
-from frazil.iceberg.refs import MAIN, SnapshotRef
 from frazil.io.local_store import LocalStore
 from frazil.model.partition import PartitionField, PartitionSpec
 from frazil.model.schema import Schema
@@ -35,6 +37,10 @@ from frazil.model.types import DoubleType, IntegerType, LongType, NestedField, S
 
 FILES_PER_MANIFEST = 500
 SNAPSHOT_ID = 1
+SMALL = "small"
+"""The table of one manifest, beside the large ones, on which a process warms up."""
+
+FILTERS = {"all": None, "d": "d = 7", "b": "b = 7", "c1": "c1 = 5000"}
 C1_STEP = 20
 """File `b` has the values of `c1` from `20 * b` to `20 * b + 19`."""
 
@@ -47,7 +53,10 @@ _TYPES: dict[str, Type] = {
 _DOUBLES = (9, 10)
 SCHEMA = Schema(tuple(NestedField(place, name, type_) for place, (name, type_) in enumerate(_TYPES.items(), 1)))
 SPEC = PartitionSpec(
-    0, tuple(PartitionField((place,), 999 + place, name, parse_transform("identity")) for place, name in ((1, "d"), (2, "b")))
+    0,
+    tuple(
+        PartitionField((place,), 999 + place, name, parse_transform("identity")) for place, name in ((1, "d"), (2, "b"))
+    ),
 )
 
 
@@ -122,8 +131,8 @@ def _map(columns: npt.NDArray[np.int64], count: int, values: pa.Array, type_: pa
     return pa.MapArray.from_arrays(offsets, pa.array(np.tile(columns, count).astype(np.int32)), values, type_)
 
 
-def write_table(folder: Path, manifests: int) -> Path:
-    """A table of so many manifests; its metadata file."""
+def write_table(folder: Path, manifests: int) -> None:
+    """Make a table of so many manifests."""
     location, store = str(folder), LocalStore(fsync=False)
     (folder / "metadata").mkdir(parents=True)
     metadata = new_metadata(location)
@@ -140,22 +149,22 @@ def write_table(folder: Path, manifests: int) -> Path:
         )
 
     with ThreadPoolExecutor(2) as pool:
-        written = [_assigned(manifest) for manifest in pool.map(write, range(manifests))]
+        written = [
+            replace(manifest, sequence_number=1, min_sequence_number=1)
+            for manifest in pool.map(write, range(manifests))
+        ]
     listed = f"{location}/metadata/snap-{SNAPSHOT_ID}.avro"
     store.write(listed, serialize_manifest_list(written, {"snapshot-id": SNAPSHOT_ID, "sequence-number": 1}, 2))
     snapshot = Snapshot(
         SNAPSHOT_ID, None, 1, metadata.last_updated_ms + 1, listed, summary={"operation": "append"}, schema_id=0
     )
     metadata = apply_updates(metadata, [AddSnapshot(snapshot), SetSnapshotRef(MAIN, SnapshotRef(SNAPSHOT_ID))])
-    path = folder / "metadata" / "v1.metadata.json"
-    path.write_bytes(serialize_metadata(metadata))
-    return path
+    metadata_file(folder).write_bytes(serialize_metadata(metadata))
 
 
-def _assigned(manifest: ManifestFile) -> ManifestFile:
-    from dataclasses import replace
-
-    return replace(manifest, sequence_number=1, min_sequence_number=1)
+def metadata_file(folder: Path) -> Path:
+    """The metadata of a table made by `write_table`."""
+    return folder / "metadata" / "v1.metadata.json"
 
 
 def open_table(metadata: Path) -> IcebergTable:
@@ -164,7 +173,7 @@ def open_table(metadata: Path) -> IcebergTable:
     return IcebergTable(metadata.parent.parent.name, LocalStore(), ReadOnly(state), state)
 
 
-def many_entries(location: str, count: int) -> Iterator[Entries]:
-    """Entries of `count` new files, some hundreds at a time."""
+def new_files(location: str, count: int) -> Iterator[DataFile]:
+    """New files as objects."""
     for day, start in enumerate(range(0, count, FILES_PER_MANIFEST)):
-        yield entries(location, day, min(FILES_PER_MANIFEST, count - start))
+        yield from entries(location, day, min(FILES_PER_MANIFEST, count - start)).iter_files()

@@ -19,10 +19,11 @@ def events(day: int) -> pa.Table:
     """One day of made-up events."""
     start = dt.datetime(2026, 11, 1, tzinfo=dt.UTC) + dt.timedelta(days=day)
     numbers = range(day * ROWS_PER_DAY, (day + 1) * ROWS_PER_DAY)
+    times = [start + dt.timedelta(seconds=4 * (number % ROWS_PER_DAY)) for number in numbers]
     return pa.table(
         {
             "id": pa.array(numbers, pa.int64()),
-            "ts": pa.array([start + dt.timedelta(seconds=4 * (n % 20_000)) for n in numbers], pa.timestamp("us", "UTC")),
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
             "kind": pa.array([KINDS[n % 3] for n in numbers]),
         }
     )

@@ -35,8 +35,7 @@ def encode(type_: t.Type, scalar: pa.Scalar) -> Any:
     if isinstance(type_, t.MapType):
         keys, items = scalar.values.field(0), scalar.values.field(1)
         pairs = [
-            [encode(type_.key.type, key), encode(type_.value.type, item)]
-            for key, item in zip(keys, items, strict=True)
+            [encode(type_.key.type, key), encode(type_.value.type, item)] for key, item in zip(keys, items, strict=True)
         ]
         return sorted(pairs, key=lambda pair: json.dumps(pair[0]))
     if isinstance(type_, t.VariantType):

@@ -14,9 +14,7 @@ def test_text_and_tuples_name_the_same_table() -> None:
     assert table_name("a.b.t") == table_name(("a", "b", "t")) == TableName(("a", "b"), "t")
 
 
-@pytest.mark.parametrize(
-    "bad", ["", ".", "..", " a", "a ", "a\n", "a\x00b", "a\x7f", "x" * 201, "a\u202eb", "a.b", "."]
-)
+@pytest.mark.parametrize("bad", ["", ".", "..", " a", "a ", "a\n", "a\x00b", "a\x7f", "x" * 201, "a\u202eb", "a.b"])
 def test_a_level_that_is_no_plain_name_is_refused(bad: str) -> None:
     with pytest.raises(InvalidName):
         namespace_name((bad,))

@@ -141,5 +141,7 @@ def test_entries_inherit_what_java_says_they_do(case: str) -> None:
                 )
             )
     keys = ("status", "file", "snapshot_id", "data_sequence_number", "file_sequence_number", "first_row_id")
-    wanted = [tuple(entry.get(key) for key in (*keys, "record_count", "file_size_in_bytes")) for entry in told["entries"]]
+    wanted = [
+        tuple(entry.get(key) for key in (*keys, "record_count", "file_size_in_bytes")) for entry in told["entries"]
+    ]
     assert sorted(map(str, found)) == sorted(map(str, wanted))

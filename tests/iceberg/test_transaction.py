@@ -26,13 +26,18 @@ def test_several_actions_become_visible_together():
     assert len(table.metadata.snapshot_log) == 2  # the snapshot in between was never current
 
 
+def append_and_stop(table):
+    with table.transaction() as change:
+        change.new_append().append_files(write_files(table, rows(2))).commit()
+        raise RuntimeError("stop")
+
+
 def test_an_error_in_the_block_leaves_the_table_and_its_folder_as_they_were():
     table = new_table(2)
     table.append(rows(1))
     before = metadata_files(table)
-    with pytest.raises(RuntimeError, match="stop"), table.transaction() as change:
-        change.new_append().append_files(write_files(table, rows(2))).commit()
-        raise RuntimeError("stop")
+    with pytest.raises(RuntimeError, match="stop"):
+        append_and_stop(table)
     assert metadata_files(table) == before
     assert ids_of(table.refresh()) == [1]
 

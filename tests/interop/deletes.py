@@ -27,7 +27,9 @@ def position_deletes(table: IcebergTable, name: str, deletes: Mapping[str, Itera
     return _delete_file(table, location, schema, [batch], properties, Content.POSITION_DELETES, **members)
 
 
-def equality_deletes(table: IcebergTable, name: str, rows: list[dict[str, Any]], columns: list[str], **members: Any) -> DataFile:
+def equality_deletes(
+    table: IcebergTable, name: str, rows: list[dict[str, Any]], columns: list[str], **members: Any
+) -> DataFile:
     """An equality delete file of the table."""
     schema = table.schema.select(columns)
     location = f"{table.location}/data/{name}.parquet"
@@ -56,7 +58,9 @@ def _delete_file(
     )
 
 
-def deletion_vectors(table: IcebergTable, name: str, deletes: Iterable[tuple[DataFile, Iterable[int]]]) -> Iterator[DataFile]:
+def deletion_vectors(
+    table: IcebergTable, name: str, deletes: Iterable[tuple[DataFile, Iterable[int]]]
+) -> Iterator[DataFile]:
     """One Puffin file with a vector for each data file."""
     location = f"{table.location}/data/{name}.puffin"
     writer = PuffinWriter()

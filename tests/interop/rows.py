@@ -55,9 +55,7 @@ def plain(type_: t.Type, value: Any) -> Any:
         case t.MapType():
             pairs = [_pair(item) for item in (value.items() if isinstance(value, Mapping) else value)]
             return tuple(
-                sorted(
-                    ((plain(type_.key.type, key), plain(type_.value.type, item)) for key, item in pairs), key=repr
-                )
+                sorted(((plain(type_.key.type, key), plain(type_.value.type, item)) for key, item in pairs), key=repr)
             )
         case t.FloatType():
             return struct.pack(">f", value) if value == value else "NaN"

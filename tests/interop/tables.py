@@ -151,9 +151,15 @@ def nested(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
 @case(1, 2, 3)
 def null_lists_of_structs(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
     table = lake.create_table(
-        "db.nulls", "id BIGINT, l ARRAY<STRUCT<a: INT>>, m MAP<INT, STRUCT<a: INT>>, s STRUCT<a: INT>", format_version=version
+        "db.nulls",
+        "id BIGINT, l ARRAY<STRUCT<a: INT>>, m MAP<INT, STRUCT<a: INT>>, s STRUCT<a: INT>",
+        format_version=version,
     )
-    rows: list[Row] = [{"id": 1}, {"id": 2, "l": [None, {"a": 1}], "m": {1: None}}, {"id": 3, "l": [], "s": {"a": None}}]
+    rows: list[Row] = [
+        {"id": 1},
+        {"id": 2, "l": [None, {"a": 1}], "m": {1: None}},
+        {"id": 3, "l": [], "s": {"a": None}},
+    ]
     table.append(rows)
     return table, rows
 
@@ -260,9 +266,7 @@ def partition_evolution(lake: Lake, version: int) -> tuple[IcebergTable, list[Ro
 
 @case(1, 2, 3)
 def void_transform(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table = lake.create_table(
-        "db.void", "id BIGINT, s STRING", partition_by=["s", "void(id)"], format_version=version
-    )
+    table = lake.create_table("db.void", "id BIGINT, s STRING", partition_by=["s", "void(id)"], format_version=version)
     rows: list[Row] = [{"id": n, "s": "ab"[n % 2]} for n in range(4)]
     table.append(rows)
     return table, rows
@@ -335,7 +339,11 @@ def schema_evolution(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]
 
 def _numbered(lake: Lake, version: int, count: int = 12, **properties: str) -> tuple[IcebergTable, list[Row]]:
     table = lake.create_table(
-        "db.numbered", "id BIGINT, part INT, s STRING", partition_by=["part"], format_version=version, properties=properties
+        "db.numbered",
+        "id BIGINT, part INT, s STRING",
+        partition_by=["part"],
+        format_version=version,
+        properties=properties,
     )
     rows: list[Row] = [{"id": n, "part": n % 3, "s": f"row {n}"} for n in range(count)]
     for start in range(0, count, 4):

@@ -55,7 +55,21 @@ Row = dict[int, Any]
 DAY = 86_400_000_000
 LONGS = (-(2**63), 2**63 - 1)
 MOMENTS = (0, 1, -1, DAY - 1, DAY, -DAY, -DAY - 1, 3_600_000_000, -3_600_000_001, 31 * DAY, 365 * DAY, -366 * DAY)
-TEXTS = ("", "a", "aa", "aaa", "aab", "ab", "b", "A", "é", "日本語", "\U0010ffff", "\U0010ffff\U0010ffff", "a\U0010ffffb")
+TEXTS = (
+    "",
+    "a",
+    "aa",
+    "aaa",
+    "aab",
+    "ab",
+    "b",
+    "A",
+    "é",
+    "日本語",
+    "\U0010ffff",
+    "\U0010ffff\U0010ffff",
+    "a\U0010ffffb",
+)
 BYTES = (b"", b"\0", b"a", b"ab", b"abc", b"\x7f", b"\xff", b"\xff\xff", b"\xff\xff\xff", b"a\xff\xffb")
 FLOATS = (0.0, -0.0, 1.5, -1.5, 2.0, math.inf, -math.inf, math.nan, 2.0**-149, 3.4028234663852886e38)
 POINT = struct.pack("<BI2d", 1, 1, 1.0, 2.0)

@@ -69,16 +69,12 @@ def equality_deletes(
     properties: Mapping[str, str] = FULL,
 ) -> DataFile:
     """An equality delete file of canonical keys; `schema` has only the key columns, at the top level."""
-    columns = [
-        array_from_canonical(column.type, [key[at] for key in keys]) for at, column in enumerate(schema.fields)
-    ]
+    columns = [array_from_canonical(column.type, [key[at] for key in keys]) for at, column in enumerate(schema.fields)]
     batch = pa.RecordBatch.from_arrays(columns, schema=schema_to_arrow(schema))
     location = _location(table, file_format)
     written = write_data_file(table.store, location, file_format, schema, [batch], properties)
     ids = tuple(column.id for column in schema.fields)
-    return replace(
-        as_data_file(written, spec_id, partition), content=Content.EQUALITY_DELETES, equality_ids=ids
-    )
+    return replace(as_data_file(written, spec_id, partition), content=Content.EQUALITY_DELETES, equality_ids=ids)
 
 
 def deletion_vectors(table: IcebergTable, vectors: Mapping[DataFile, DeletionVector]) -> list[DataFile]:

@@ -312,7 +312,7 @@ class FolderCommitter(Committer):
         )
 
     def _is_before(self, version: Version, ours: TableMetadata, later: Version) -> bool:
-        """Whether our version is one that `later` was built on, perhaps through others. `later` is the next one left."""
+        """Whether `later`, the next version that is left, was built on ours, perhaps through others."""
         try:
             found = read_state(self._store, later.location).metadata
         except (FileMissing, MalformedMetadata) as error:

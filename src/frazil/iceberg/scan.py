@@ -19,7 +19,6 @@ from frazil.model.schema import Schema
 from frazil.model.types import NestedField
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
     from frazil.iceberg.planning import ScanPlan
@@ -116,7 +115,7 @@ class Scan:
         batches = read_batches(self._reader(), self.plan())
         return batches if self.row_limit is None else take_rows(batches, self.row_limit)
 
-    def to_pandas(self, **options: Any) -> pd.DataFrame:
+    def to_pandas(self, **options: Any) -> Any:
         """All rows as a pandas frame; options go to Arrow's `to_pandas`."""
         return self.to_arrow().to_pandas(**options)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any
 
 from frazil.errors import ColumnNotFound, InvalidSchema
@@ -184,10 +185,8 @@ class Schema:
         return "table {\n" + "".join(f"  {column}\n" for column in self.fields) + "}"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         rows = "".join(
-            f"<tr><td>{column.id}</td><td>{escape(self.name_of(column.id) or '')}</td><td>{escape(str(column.type))}</td>"
+            f"<tr><td>{column.id}</td><td>{escape(column.name)}</td><td>{escape(str(column.type))}</td>"
             f"<td>{'required' if column.required else ''}</td><td>{escape(column.doc or '')}</td></tr>"
             for column in self.fields
         )
@@ -245,10 +244,14 @@ def _check_field(column: NestedField) -> None:
             f"field id {column.id} of {column.name!r} is outside 0..{MAX_FIELD_ID}", hint="higher ids are reserved"
         )
     if isinstance(column.type, UnknownType) and column.required:
-        raise InvalidSchema(f"column {column.name!r} of type unknown is required", hint="unknown columns are always null")
+        raise InvalidSchema(
+            f"column {column.name!r} of type unknown is required", hint="unknown columns are always null"
+        )
     has_default = column.initial_default is not None or column.write_default is not None
     if has_default and isinstance(column.type, UnknownType | VariantType | GeometryType | GeographyType):
-        raise InvalidSchema(f"column {column.name!r} of type {column.type} has a default", hint="it must default to null")
+        raise InvalidSchema(
+            f"column {column.name!r} of type {column.type} has a default", hint="it must default to null"
+        )
 
 
 def _check_identifier(index: _Index, number: int) -> None:
@@ -262,9 +265,13 @@ def _check_identifier(index: _Index, number: int) -> None:
     while holder is not None:
         outer = index.by_id[holder]
         if not outer.required:
-            raise InvalidSchema(f"{index.name_of[holder]!r} is optional: {name!r} cannot identify rows", hint="require it")
+            raise InvalidSchema(
+                f"{index.name_of[holder]!r} is optional: {name!r} cannot identify rows", hint="require it"
+            )
         if holder != number and not isinstance(outer.type, StructType):
-            raise InvalidSchema(f"{name!r} lies in a list or map and cannot identify rows", hint="use a top-level column")
+            raise InvalidSchema(
+                f"{name!r} lies in a list or map and cannot identify rows", hint="use a top-level column"
+            )
         holder = index.parent_of.get(holder)
 
 

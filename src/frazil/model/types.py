@@ -62,6 +62,8 @@ class UnknownType(PrimitiveType):
 
 @dataclass(frozen=True, slots=True)
 class BooleanType(PrimitiveType):
+    """True or false."""
+
     name = "boolean"
     __str__ = PrimitiveType.__str__
 
@@ -84,12 +86,16 @@ class LongType(PrimitiveType):
 
 @dataclass(frozen=True, slots=True)
 class FloatType(PrimitiveType):
+    """32-bit IEEE 754 floating point."""
+
     name = "float"
     __str__ = PrimitiveType.__str__
 
 
 @dataclass(frozen=True, slots=True)
 class DoubleType(PrimitiveType):
+    """64-bit IEEE 754 floating point."""
+
     name = "double"
     __str__ = PrimitiveType.__str__
 
@@ -103,7 +109,9 @@ class DecimalType(PrimitiveType):
 
     def __post_init__(self) -> None:
         if not 1 <= self.precision <= 38:
-            raise InvalidSchema(f"decimal precision {self.precision} is outside 1..38", hint="use decimal(38, s) at most")
+            raise InvalidSchema(
+                f"decimal precision {self.precision} is outside 1..38", hint="use decimal(38, s) at most"
+            )
 
     def __str__(self) -> str:
         return f"decimal({self.precision}, {self.scale})"
@@ -111,6 +119,8 @@ class DecimalType(PrimitiveType):
 
 @dataclass(frozen=True, slots=True)
 class DateType(PrimitiveType):
+    """A day of the calendar."""
+
     name = "date"
     __str__ = PrimitiveType.__str__
 
@@ -159,12 +169,16 @@ class TimestamptzNsType(PrimitiveType):
 
 @dataclass(frozen=True, slots=True)
 class StringType(PrimitiveType):
+    """UTF-8 text of any length."""
+
     name = "string"
     __str__ = PrimitiveType.__str__
 
 
 @dataclass(frozen=True, slots=True)
 class UuidType(PrimitiveType):
+    """A universally unique identifier."""
+
     name = "uuid"
     __str__ = PrimitiveType.__str__
 
@@ -185,6 +199,8 @@ class FixedType(PrimitiveType):
 
 @dataclass(frozen=True, slots=True)
 class BinaryType(PrimitiveType):
+    """Bytes of any length."""
+
     name = "binary"
     __str__ = PrimitiveType.__str__
 

@@ -1,0 +1,179 @@
+"""`python -m benchmarks [--quick] [--write]`: measure, print the table, and say by the exit code if a target was missed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.probe import Measured
+from benchmarks.report import Line, as_page, as_text, machine, megabytes, seconds
+from benchmarks.tables import FILES_PER_MANIFEST, SMALL, write_table
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "benchmarks.md"
+FRAZIL, PYICEBERG = "frazil", "pyiceberg"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything."""
+
+    manifests: int = 200
+    many_manifests: int = 2_000
+    added_files: int = 50_000
+    rows: int = 5_000_000
+    rounds: int = 3
+    imports: int = 10
+
+
+QUICK = Sizes(manifests=10, many_manifests=20, added_files=500, rows=10_000, rounds=1, imports=1)
+
+
+class Bench:
+    """Measures in fresh processes, the sides taking turns, so that a busy moment of the machine hits both."""
+
+    def __init__(self, folder: Path, sizes: Sizes) -> None:
+        self.folder, self.sizes = folder, sizes
+        self.medium, self.large = folder / "medium", folder / "large"
+
+    def prepare(self) -> None:
+        write_table(self.folder / SMALL, 1)
+        write_table(self.medium, self.sizes.manifests)
+        write_table(self.large, self.sizes.many_manifests)
+
+    def measure(self, job: str, path: Path, *sides: str, size: int = 0, repeat: int = 3) -> list[Measured]:
+        best: dict[str, Measured] = {}
+        for _ in range(self.sizes.rounds):
+            for side in sides:
+                # PyIceberg takes seconds where we take milliseconds: one call in each round is enough to be fair to it
+                calls = repeat if side == FRAZIL else 1
+                found = Measured(**json.loads(_python("-m", "benchmarks.probe", side, job, path, size, calls)))
+                best[side] = _better(best[side], found) if side in best else found
+        answers = {one.answer for one in best.values()}
+        if len(answers) != 1:
+            raise RuntimeError(f"{job}: the sides disagree: {best}")
+        return [best[side] for side in sides]
+
+    def lines(self) -> Iterator[Line]:
+        yield from self.planning()
+        yield from self.growth()
+        yield from self.appending()
+        yield from self.importing()
+        yield from self.rows()
+
+    def planning(self) -> Iterator[Line]:
+        files = f"{self.sizes.manifests * FILES_PER_MANIFEST:,} files"
+        plans = (
+            ("all", "no filter", 20),
+            ("c1", "filter on metrics", 20),
+            ("b", "filter on partitions, none pruned", None),
+            ("d", "filter on partitions, all but one pruned", None),
+        )
+        for job, name, target in plans:
+            ours, theirs = self.measure(f"plan-{job}", self.medium, FRAZIL, PYICEBERG)
+            yield _times(f"plan {files}, {name}", ours.wall, theirs.wall, target)
+            yield _times(f"plan {files}, {name}: CPU", ours.cpu, theirs.cpu, None)
+            share = ours.memory / max(theirs.memory, 1)
+            line = Line(
+                f"plan {files}, {name}: memory", megabytes(ours.memory), megabytes(theirs.memory), f"{share:.2f}"
+            )
+            yield replace(line, target="< 1/3", met=share < 1 / 3) if job == "all" else line
+        ours, theirs = self.measure("plan-again", self.medium, FRAZIL, PYICEBERG, repeat=10)
+        yield _times(f"plan {files}, no filter, again", ours.wall, theirs.wall, 100)
+        (ours,) = self.measure("plan-tasks", self.medium, FRAZIL)
+        yield _times(f"plan {files}, no filter, an object for each", ours.wall, theirs.wall, None)
+
+    def growth(self) -> Iterator[Line]:
+        files = f"{self.sizes.many_manifests * FILES_PER_MANIFEST:,} files"
+        for job, name in (("all", "no filter"), ("c1", "filter on metrics")):
+            (ours,) = self.measure(f"plan-{job}", self.large, FRAZIL, repeat=1)
+            yield Line(f"plan {files}, {name}", seconds(ours.wall))
+            met = ours.total_memory < 4 << 30
+            yield Line(f"plan {files}, {name}: memory in all", megabytes(ours.total_memory), "", "", "< 4 GiB", met)
+        (pruned,) = self.measure("plan-d", self.medium, FRAZIL)
+        (same,) = self.measure("plan-d", self.large, FRAZIL)
+        (listed,) = self.measure("manifest-list", self.large, FRAZIL)
+        (short,) = self.measure("manifest-list", self.medium, FRAZIL)
+        growth = (same.wall - listed.wall) / max(pruned.wall - short.wall, 1e-9)
+        yield Line(f"plan {files}, all but one manifest pruned", seconds(same.wall))
+        yield Line("  of that, the manifest list", seconds(listed.wall))
+        name = f"  the rest, to that of {self.sizes.manifests * FILES_PER_MANIFEST:,} files"
+        yield Line(name, seconds(same.wall - listed.wall), "", f"{growth:.1f}", "< 2", growth < 2)
+
+    def appending(self) -> Iterator[Line]:
+        size = self.sizes.added_files
+        ours, theirs = self.measure("append-files", self.folder, FRAZIL, PYICEBERG, size=size)
+        yield _times(f"append {size:,} files (PyIceberg: fast_append)", ours.wall, theirs.wall, 10)
+        yield _times(f"append {size:,} files: CPU", ours.cpu, theirs.cpu, None)
+
+    def importing(self) -> Iterator[Line]:
+        code = (
+            "import sys, time; start = time.perf_counter(); import frazil; took = time.perf_counter() - start;"
+            "print(took, *({'pyspark', 'pandas', 'lance'} & set(sys.modules)))"
+        )
+        found = [_python("-c", code).split() for _ in range(self.sizes.imports)]
+        took = min(float(first) for first, *_ in found)
+        loaded = sorted({name for _, *names in found for name in names})
+        yield Line("import frazil", seconds(took), "", "", "< 0.3 s", took < 0.3)
+        yield Line("  loads of pyspark, pandas, pylance", ", ".join(loaded) or "none", "", "", "none", not loaded)
+
+    def rows(self) -> Iterator[Line]:
+        size = self.sizes.rows
+        for job, name in (("write-rows", "append"), ("read-rows", "read")):
+            ours, theirs = self.measure(job, self.folder, FRAZIL, PYICEBERG, size=size, repeat=1)
+            yield _times(f"{name} {size:,} rows", ours.wall, theirs.wall, None)
+            yield _times(f"{name} {size:,} rows: CPU", ours.cpu, theirs.cpu, None)
+
+
+def _times(question: str, ours: float, theirs: float, target: int | None) -> Line:
+    ratio = theirs / ours
+    line = Line(question, seconds(ours), seconds(theirs), f"{ratio:.1f} x")
+    return line if target is None else replace(line, target=f">= {target} x", met=ratio >= target)
+
+
+def _better(one: Measured, other: Measured) -> Measured:
+    return replace(
+        one,
+        wall=min(one.wall, other.wall),
+        cpu=min(one.cpu, other.cpu),
+        memory=min(one.memory, other.memory),
+        total_memory=min(one.total_memory, other.total_memory),
+    )
+
+
+def _python(*arguments: object) -> str:
+    command = [sys.executable, *(str(argument) for argument in arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
+
+
+def run(sizes: Sizes) -> Iterator[Line]:
+    """All lines of the report, as they are found."""
+    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
+        bench = Bench(Path(folder), sizes)
+        bench.prepare()
+        yield from bench.lines()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round: to see that everything runs")
+    parser.add_argument("--write", action="store_true", help=f"write the result to {PAGE.relative_to(ROOT)}")
+    options = parser.parse_args()
+    lines = []
+    for line in run(QUICK if options.quick else Sizes()):
+        lines.append(line)
+        sys.stderr.write(f"{line.question}: {line.frazil} {line.peer} {line.ratio} {line.verdict}\n")
+    print(machine(), as_text(lines), sep="\n\n")
+    if options.write:
+        PAGE.write_text(as_page(lines))
+    return 0 if options.quick or all(line.met is not False for line in lines) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""The result of a run: one line for each question, with its target beside it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Line:
+    """One question. `met` is None where there is no target."""
+
+    question: str
+    frazil: str
+    peer: str = ""
+    ratio: str = ""
+    target: str = ""
+    met: bool | None = None
+
+    @property
+    def verdict(self) -> str:
+        return "" if self.met is None else "met" if self.met else "MISSED"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return (self.question, self.frazil, self.peer, self.ratio, self.target, self.verdict)
+
+
+HEAD = ("", "Frazil", "PyIceberg", "ratio", "target", "")
+
+
+def as_text(lines: Sequence[Line]) -> str:
+    """The lines in columns, for a terminal."""
+    table = [HEAD, *(line.cells for line in lines)]
+    widths = [max(len(row[place]) for row in table) for place in range(len(HEAD))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+    )
+
+
+def as_page(lines: Sequence[Line]) -> str:
+    """A page for the documentation."""
+    rows = "\n".join("| " + " | ".join(line.cells) + " |" for line in lines)
+    return f"""# Benchmarks
+
+Made by `make bench WRITE=1`; run it yourself, as only the ratios travel. {machine()}.
+
+Both sides plan the same tables: 500 files to a manifest, 12 columns with full metrics, partitioned by `d` (one value to a
+manifest) and `b` (500 values in every manifest). Each side runs in a fresh process, the two taking turns; a time is the
+least of several, after a warm-up on a table of one manifest. Before each plan the caches of both are emptied, except where
+it says "again". Memory is the peak of the first run above what the process had before. PyIceberg's plan is a list of
+objects; Frazil's is columns, and a line of its own says what objects cost.
+
+| {" | ".join(HEAD)} |
+|{"---|" * len(HEAD)}
+{rows}
+"""
+
+
+def machine() -> str:
+    """What the figures were measured on, without the names of hosts."""
+    model = next(
+        (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "unknown"
+    )
+    memory = next((int(line.split()[1]) >> 20 for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
+    packages = ", ".join(f"{name} {version(name)}" for name in ("pyiceberg", "pyarrow", "numpy"))
+    return f"{os.cpu_count()} CPUs ({model}), {memory} GiB, Python {platform.python_version()}, {packages}"
+
+
+def _lines(path: str) -> list[str]:
+    file = Path(path)
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def seconds(value: float) -> str:
+    return f"{value * 1000:.2g} ms" if value < 0.0995 else f"{value:.2f} s"
+
+
+def megabytes(value: float) -> str:
+    return f"{value / 1e6:.0f} MB"

@@ -1,0 +1,51 @@
+"""Incident 9: several processes append to one table, and no acknowledged row is lost or doubled."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+import frazil
+from tests.catalog.appending import append_rows
+
+PROCESSES = 8
+APPENDS = 25
+PATIENT = {
+    "commit.retry.num-retries": "10000",
+    "commit.retry.min-wait-ms": "5",
+    "commit.retry.max-wait-ms": "100",
+}
+CLEANING = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "3"}
+
+
+@pytest.mark.parametrize("kind", ["folder", "folder with cleaning", "sqlite", "postgresql"])
+def test_appends_of_many_processes_are_all_in_the_table_once(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    warehouse = str(tmp_path / "warehouse")
+    if kind.startswith("folder"):
+        uri, place = warehouse, None
+    elif kind == "sqlite":
+        uri, place = f"sqlite:///{tmp_path}/lake.db", warehouse
+    else:
+        uri, place = request.getfixturevalue("postgres_url"), warehouse
+    lake = frazil.connect(uri) if place is None else frazil.connect(uri, warehouse=place)
+    properties = {**PATIENT, **CLEANING} if kind == "folder with cleaning" else PATIENT
+    lake.create_table("db.t", "id BIGINT", properties=properties)
+    lake.close()  # the connections are this process's
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=append_rows, args=(uri, place, n, APPENDS)) for n in range(PROCESSES)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(240)
+    assert [writer.exitcode for writer in writers] == [0] * PROCESSES
+    table = lake.table("db.t")
+    rows = sorted(table.scan().to_arrow()["id"].to_pylist())
+    assert rows == sorted(writer * 1000 + number for writer in range(PROCESSES) for number in range(APPENDS))
+    sequence_numbers = [snapshot.sequence_number for snapshot in table.snapshots]
+    assert sequence_numbers == list(range(1, PROCESSES * APPENDS + 1))
+    assert len(table.history) == PROCESSES * APPENDS
+    lake.close()
