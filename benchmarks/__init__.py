@@ -1,1 +1,1 @@
-"""Frazil beside PyIceberg: `python -m benchmarks`. Only ratios of one run mean anything; seconds belong to a machine."""
+"""Frazil beside PyIceberg: `python -m benchmarks`. Ratios of one run mean something, seconds little."""

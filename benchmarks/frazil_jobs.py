@@ -24,12 +24,13 @@ from frazil.model.arrow import schema_from_arrow
 @contextmanager
 def plan(path: Path, _: int, where: str, *, again: bool = False, tasks: bool = False) -> Iterator[Job]:
     """Plan with an empty cache; or again, with what the plan before it left there; or with an object for each file."""
+    table, small = open_table(metadata_file(path)), open_table(metadata_file(path.with_name(SMALL)))
 
-    def run(table: IcebergTable = open_table(metadata_file(path))) -> int:
-        planned = table.scan(FILTERS[where]).plan()
+    def run(planned_table: IcebergTable = table) -> int:
+        planned = planned_table.scan(FILTERS[where]).plan()
         return len(list(planned.tasks())) if tasks else len(planned)
 
-    run(open_table(metadata_file(path.with_name(SMALL))))
+    run(small)
     if again:
         run()
     yield Job(run, before=(lambda: None) if again else SHARED_CACHE.clear)

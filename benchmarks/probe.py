@@ -75,10 +75,15 @@ def _status(name: str) -> int:
     raise OSError(f"/proc/self/status has no {name}")
 
 
-def main(side: str, job: str, path: str, size: str, repeat: str) -> None:
+def probe(side: str, job: str, path: Path, size: int, repeat: int) -> Measured:
+    """Measure a job of one side in this process."""
     make: MakeJob = import_module(f"benchmarks.{side}_jobs").JOBS[job]
-    with make(Path(path), int(size)) as ready:
-        json.dump(asdict(measure(ready, int(repeat))), sys.stdout)
+    with make(path, size) as ready:
+        return measure(ready, repeat)
+
+
+def main(side: str, job: str, path: str, size: str, repeat: str) -> None:
+    json.dump(asdict(probe(side, job, Path(path), int(size), int(repeat))), sys.stdout)
 
 
 if __name__ == "__main__":

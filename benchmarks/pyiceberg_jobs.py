@@ -24,11 +24,12 @@ from benchmarks.tables import FILTERS, SCHEMA, SMALL, SPEC, metadata_file, new_f
 @contextmanager
 def plan(path: Path, _: int, where: str, *, again: bool = False) -> Iterator[Job]:
     """Plan; PyIceberg's cache, of what a manifest list says of manifests, is emptied as well."""
+    table, small = (StaticTable.from_metadata(str(metadata_file(one))) for one in (path, path.with_name(SMALL)))
 
-    def run(table: Table = StaticTable.from_metadata(str(metadata_file(path)))) -> int:
-        return len(list(table.scan(FILTERS[where] or "true").plan_files()))
+    def run(planned_table: Table = table) -> int:
+        return len(list(planned_table.scan(FILTERS[where] or "true").plan_files()))
 
-    run(StaticTable.from_metadata(str(metadata_file(path.with_name(SMALL)))))
+    run(small)
     yield Job(run, before=(lambda: None) if again else clear_manifest_cache)
 
 

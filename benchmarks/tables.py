@@ -1,7 +1,7 @@
 """Tables to plan: many manifests, no data files. The same on every machine, since the numbers come from a seed.
 
-Each manifest has 500 files of one day `d` and of 500 buckets `b`; every file has full metrics of 12 columns. A filter on
-`d` leaves one manifest, one on `b` or `c1` leaves one file of each.
+Each manifest has 500 files of one day `d` and of 500 buckets `b`; every file has full metrics of 12 columns. A filter
+on `d` leaves one manifest, one on `b` or `c1` leaves one file of each.
 """
 
 from __future__ import annotations

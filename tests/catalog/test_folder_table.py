@@ -400,3 +400,35 @@ def test_the_table_cannot_move_out_of_its_folder() -> None:
         commit(committer, base, **{"write.metadata.path": "memory://elsewhere/m"})
     with pytest.raises(InvalidArgument):
         committer.create(first_metadata_at("memory://elsewhere/t"))
+
+
+def test_a_commit_that_the_log_has_lost_is_known_by_its_snapshot() -> None:
+    store = FaultyStore(Stores())
+    lake = Lake(FilesystemCatalog(store, f"memory://{ambient.new_uuid()}/w"))
+    table = lake.create_table("db.t", "id BIGINT", properties=CLEANING)
+    others = Lake(FilesystemCatalog(store.inner, lake.catalog.warehouse))
+
+    def build_on_it(_location: str) -> None:
+        store.plan = []
+        for _ in range(6):
+            others.table("db.t").append(pa.table({"id": [2]}))
+
+    store.plan = [Fault("put_if_absent", "after", match="/v2.", hook=build_on_it)]
+    table.append(pa.table({"id": [1]}))
+    assert lake.table("db.t").scan().to_arrow()["id"].to_pylist().count(1) == 1
+
+
+def test_a_stalled_append_is_known_to_have_failed_and_is_made_again() -> None:
+    inner = Stores()
+    lake = Lake(FilesystemCatalog(inner, f"memory://{ambient.new_uuid()}/w"))
+    lake.create_table("db.t", "id BIGINT", properties=CLEANING)
+
+    def meanwhile(_location: str) -> None:
+        for number in range(6):
+            lake.table("db.t").append(pa.table({"id": [number]}))
+
+    store = FaultyStore(inner, [Fault("put_if_absent", "before", match="/v2.", hook=meanwhile)])
+    Lake(FilesystemCatalog(store, lake.catalog.warehouse)).table("db.t").append(pa.table({"id": [100]}))
+    table = lake.table("db.t")
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4, 5, 100]
+    assert len(table.history) == 7

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from frazil import ambient
 from frazil.catalog.filesystem import FilesystemCatalog
-from frazil.errors import CommitConflict, FrazilError, StoreError, Unsupported
+from frazil.errors import CommitConflict, CommitStateUnknown, FrazilError, StoreError, Unsupported
 from frazil.iceberg.actions.rewrite_files import RewriteFiles
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.table import IcebergTable
@@ -397,6 +398,7 @@ def test_a_stalled_writer_does_not_take_the_name_of_a_deleted_version(others: in
     def meanwhile(_: str) -> None:
         for number in range(others):
             at.table().append(rows_of(100 + number))
+        ambient.sleep(600)
 
     slow.plan = [Fault("put_if_absent", "before", match="/metadata/v", hook=meanwhile)]
     stalled.append(rows_of(2))
@@ -421,18 +423,56 @@ def test_a_reader_that_was_stalled_over_a_clean_up_reads_a_newer_version():
     assert ids_in(Lake(FilesystemCatalog(slow, at.catalog.warehouse)).table("db.t")) == [1, *range(100, 105)]
 
 
-def test_a_writer_stalled_over_drop_and_create_does_not_commit_to_the_new_table():
-    """C4 #23: the same name, another table."""
-    at = place("folder")
-    new_table(at).append(rows_of(1))
+def test_a_writer_stalled_for_a_moment_over_many_versions_is_told_the_truth_or_nothing():
+    """C4 #23: when clocks cannot tell who was first, the outcome is unknown; never acknowledged and yet not there."""
+    at, table = stalled_scene()
     slow = FaultyStore(at.store.inner)
     stalled = Lake(FilesystemCatalog(slow, at.catalog.warehouse)).table("db.t")
 
     def meanwhile(_: str) -> None:
-        at.lake.drop_table("db.t", purge=True)
-        new_table(at).append(rows_of(7))
+        for number in range(8):
+            at.table().append(rows_of(100 + number))
 
     slow.plan = [Fault("put_if_absent", "before", match="/metadata/v", hook=meanwhile)]
-    with pytest.raises(FrazilError):
+    with pytest.raises(CommitStateUnknown):
         stalled.append(rows_of(2))
-    assert ids_in(at.table()) == [7]
+    assert [location for verb, location in slow.calls if verb == "delete"] == []
+    assert ids_in(at.table()) == [1, *range(100, 108)]
+    at.table().append(rows_of(3))
+    assert ids_in(at.table()) == [1, 3, *range(100, 108)]
+
+
+@pytest.mark.parametrize("appended", [False, True])
+@pytest.mark.parametrize("kind", CATALOGS)
+def test_a_writer_stalled_over_drop_and_create_does_not_commit_to_the_new_table(kind: str, appended: bool):
+    """C4 #23: the same name, another table. The retry must not take the one for the other."""
+    at = place(kind)
+    new_table(at).append(rows_of(1))
+    stalled = at.table()
+
+    def meanwhile(_: str) -> None:
+        at.plan()
+        at.lake.drop_table("db.t", purge=True)
+        table = new_table(at)
+        if appended:
+            table.append(rows_of(7))
+
+    at.plan(Fault("put_if_absent", "before", match=".metadata.json", hook=meanwhile))
+    with pytest.raises(CommitConflict, match="another one of its name"):
+        stalled.append(rows_of(2))
+    assert ids_in(at.table()) == ([7] if appended else [])
+    at.table().append(rows_of(8))
+    assert ids_in(at.table()) == ([7, 8] if appended else [8])
+
+
+@pytest.mark.parametrize("kind", CATALOGS)
+def test_a_handle_whose_snapshot_has_expired_can_still_append(kind: str):
+    """C4 #15: what an old handle was based on is gone from the store; an append does not need it."""
+    at = place(kind)
+    table = new_table(at)
+    table.append(rows_of(1))
+    other = at.table()
+    other.append(rows_of(2))
+    other.expire_snapshots().expire_ids([snapshot_id(table)]).commit()
+    table.append(rows_of(3))
+    assert ids_in(at.table()) == [1, 2, 3]

@@ -11,7 +11,7 @@ import pytest
 
 from frazil.catalog.next_metadata import settle
 from frazil.errors import CatalogError, CommitConflict, CommitFailed, CommitStateUnknown, FrazilError, StoreError
-from frazil.iceberg.manifest_list import read_manifest_list
+from frazil.iceberg.actions.action import Context
 from frazil.iceberg.table import IcebergTable
 from tests.faults import Fault
 from tests.incidents.lakes import CATALOGS, Place, again, ids_in, new_table, place, rows_of
@@ -93,7 +93,7 @@ def check_whole(at: Place, table: IcebergTable) -> None:
     """Every file that the table's metadata names is there."""
     for snapshot in table.snapshots:
         assert snapshot.manifest_list in at.contents()
-        for manifest in read_manifest_list(at.store, snapshot, {}) if table.spec.is_unpartitioned else []:
+        for manifest in Context(table.metadata, at.store).manifests(snapshot):
             assert manifest.manifest_path in at.contents()
         assert all(path in at.contents() for path in table.scan(version=snapshot.snapshot_id).plan().file_paths)
 

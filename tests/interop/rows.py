@@ -17,6 +17,7 @@ import pyarrow as pa
 from frazil.model import types as t
 from frazil.model.schema import Schema
 
+_AS_THEY_ARE = t.BooleanType | t.IntegerType | t.LongType | t.StringType
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
@@ -25,7 +26,12 @@ def bag(rows: pa.Table | Iterable[Mapping[str, Any]], schema: Schema) -> Counter
     """Rows as a multiset of tuples, columns by name in the order of the schema."""
     if isinstance(rows, pa.Table):
         assert set(rows.column_names) == set(schema.columns), "other columns"
-        columns = [[plain(column.type, cell) for cell in rows.column(column.name)] for column in schema.fields]
+        columns = [
+            rows.column(column.name).to_pylist()
+            if isinstance(column.type, _AS_THEY_ARE)
+            else [plain(column.type, cell) for cell in rows.column(column.name)]
+            for column in schema.fields
+        ]
         return Counter(zip(*columns, strict=True))
     return Counter(tuple(plain(column.type, row.get(column.name)) for column in schema.fields) for row in rows)
 

@@ -6,13 +6,16 @@ rows as plain Python values, worked out beside the table, not read from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
+
+import pyarrow as pa
+import pytest
 
 from frazil.iceberg.table import IcebergTable
 from frazil.lake import Lake
@@ -45,6 +48,29 @@ def case(*versions: int) -> Callable[[Build], Build]:
 def all_cases(*versions: int) -> list[tuple[str, int]]:
     """Every case in every one of these format versions that it can have."""
     return [(name, version) for name, one in CASES.items() for version in versions if version in one.versions]
+
+
+FIXED_IN_PARTITIONS = (
+    "values of type fixed in a partition tuple: Java writes and expects their length in front of them, against Avro, "
+    "and so do we; a reader that keeps to Avro loses its way in the manifests of both"
+)
+
+
+class Cannot(NamedTuple):
+    """What a reader cannot do: why, and how it shows."""
+
+    reason: str
+    raises: type[BaseException]
+
+
+def parameters(cases: Iterable[tuple[Any, ...]], cannot: Mapping[str, Cannot]) -> list[Any]:
+    """Parameters of a test by case. What a reader cannot do must fail, just so: else the list would become untrue."""
+    return [
+        pytest.param(*case, marks=pytest.mark.xfail(**cannot[case[0]]._asdict(), strict=True))
+        if case[0] in cannot
+        else pytest.param(*case)
+        for case in cases
+    ]
 
 
 # Values. Every list has the extremes of its type; a null is added to each by `typed_rows`. ORC writers of Arrow
@@ -174,14 +200,21 @@ def odd_names(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
     """Names that are none in Avro, which manifests must spell otherwise."""
     table = lake.create_table(
         "db.names",
-        "`a b` STRING, `1st` INT, `größe` INT, `x-y` STRUCT<`in side`: INT>, `Ab` INT, `aB` INT",
+        "`a b` STRING, `1st` INT, `größe` INT, `x-y` STRUCT<`in side`: INT>",
         partition_by=["`a b`", "bucket(2, `1st`)", "`größe`"],
         format_version=version,
     )
     rows: list[Row] = [
-        {"a b": f"v {n % 2}/=%", "1st": n, "größe": None if n else 7, "x-y": {"in side": n}, "Ab": n, "aB": -n}
-        for n in range(4)
+        {"a b": f"v {n % 2}/=%", "1st": n, "größe": None if n else 7, "x-y": {"in side": n}} for n in range(4)
     ]
+    table.append(rows)
+    return table, rows
+
+
+@case(1, 2, 3)
+def names_that_differ_in_case(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
+    table = lake.create_table("db.case", "`Ab` INT, `aB` INT", format_version=version)
+    rows: list[Row] = [{"Ab": 1, "aB": 2}, {"Ab": 3}]
     table.append(rows)
     return table, rows
 
@@ -374,12 +407,12 @@ def deleted_and_refilled(lake: Lake, version: int) -> tuple[IcebergTable, list[R
 
 @case(1, 2, 3)
 def merged_manifests(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    return _numbered(lake, version, 24, **{"commit.manifest.min-count-to-merge": "2"})
+    return _numbered(lake, version, 16, **{"commit.manifest.min-count-to-merge": "2"})
 
 
 @case(1, 2, 3)
 def rewritten_manifests(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table, rows = _numbered(lake, version, 24)
+    table, rows = _numbered(lake, version, 16)
     table.delete("id = 5")
     table.rewrite_manifests().commit()
     table.append([{"id": 99, "part": 0, "s": "after"}])
@@ -450,12 +483,12 @@ def whole_file_deleted_by_row(lake: Lake, version: int) -> tuple[IcebergTable, l
 
 @case(2, 3)
 def many_row_deletes(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    """More positions than one roaring container has, dense and sparse."""
+    """Positions over three roaring containers: most of the first, all of the second, one of the third."""
     table = lake.create_table("db.many", "id BIGINT", format_version=version)
-    table.append([{"id": n} for n in range(140_000)])
-    gone = {*range(0, 70_000, 2), *range(70_000, 80_000), 131_073}
-    delete_rows(table, "many", "id", gone)
-    return table, [{"id": n} for n in range(140_000) if n not in gone]
+    table.append(pa.table({"id": range(131_080)}))
+    kept = {*range(0, 65_536, 997), *range(131_072, 131_080)} - {131_073}
+    delete_rows(table, "many", "id", set(range(131_080)) - kept)
+    return table, [{"id": n} for n in kept]
 
 
 @case(2)

@@ -181,24 +181,33 @@ def leaves(schema: Schema) -> list[Leaf]:
 # Rows
 
 
-def values(type_: Type) -> st.SearchStrategy[Any]:
+def values(type_: Type, file_format: str = "parquet") -> st.SearchStrategy[Any]:
     """A value of the type, or null."""
     if isinstance(type_, StructType):
-        return st.none() | st.fixed_dictionaries({column.id: values(column.type) for column in type_.fields})
+        inner = {column.id: values(column.type, file_format) for column in type_.fields}
+        return st.none() | st.fixed_dictionaries(inner)
     if isinstance(type_, ListType):
         return st.none() | st.lists(values(type_.element.type), max_size=3)
     if isinstance(type_, MapType):
         keys = st.lists(st.sampled_from(TEXTS), max_size=2, unique=True)
         return st.none() | keys.map(lambda names: [(name, None) for name in names])
-    return st.none() | st.sampled_from(ALL_POOLS[type_])
+    return st.none() | st.sampled_from([one for one in ALL_POOLS[type_] if _storable(type_, one, file_format)])
 
 
-def rows(schema: Schema, *, min_size: int = 0, max_size: int = 8) -> st.SearchStrategy[list[Row]]:
+def _storable(type_: Type, value: Any, file_format: str) -> bool:
+    """ORC takes no fractions of seconds before 1970."""
+    units = {TimestampType: 10**6, TimestamptzType: 10**6, TimestampNsType: 10**9, TimestamptzNsType: 10**9}
+    return file_format != "orc" or type(type_) not in units or value >= 0 or value % units[type(type_)] == 0
+
+
+def rows(
+    schema: Schema, file_format: str = "parquet", *, min_size: int = 0, max_size: int = 8
+) -> st.SearchStrategy[list[Row]]:
     """Rows without `n`, which the caller counts."""
     columns = {}
     for column in schema.fields:
         if column.name != "n":
-            drawn = values(column.type)
+            drawn = values(column.type, file_format)
             columns[column.id] = drawn.filter(lambda value: value is not None) if column.required else drawn
     return st.lists(st.fixed_dictionaries(columns), min_size=min_size, max_size=max_size)
 
@@ -216,9 +225,8 @@ def rows_of(schema: Schema, table: pa.Table) -> list[Row]:
 
 
 def _values(type_: Type, array: Any) -> list[Any]:
-    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks)
+        return [value for chunk in array.chunks for value in _values(type_, chunk)]
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     present = array.is_valid().to_pylist()
@@ -341,25 +349,23 @@ def tests(draw: st.DrawFn, leaf: Leaf) -> Test:
     return Test(leaf, operation, tuple(draw(st.sampled_from(pool)) for _ in range(count)))
 
 
-def filters(schema: Schema) -> st.SearchStrategy[Filter]:
+@st.composite
+def filters(draw: st.DrawFn, schema: Schema, depth: int = 2) -> Filter:
     """Predicates on any column, joined by AND, OR and NOT."""
-    one = st.sampled_from(leaves(schema)).flatmap(tests)
-    return st.recursive(
-        one,
-        lambda inner: st.one_of(
-            st.lists(inner, min_size=2, max_size=3).map(lambda parts: Group("and", tuple(parts))),
-            st.lists(inner, min_size=2, max_size=3).map(lambda parts: Group("or", tuple(parts))),
-            inner.map(lambda part: Group("not", (part,))),
-        ),
-        max_leaves=4,
-    )
+    kind = draw(st.sampled_from(["test", "test", "and", "or", "not"])) if depth else "test"
+    if kind == "test":
+        return draw(tests(draw(st.sampled_from(leaves(schema)))))
+    count = 1 if kind == "not" else draw(st.integers(2, 3))
+    return Group(kind, tuple(draw(filters(schema, depth - 1)) for _ in range(count)))
 
 
 EPOCH = dt.datetime(1970, 1, 1)
 
 
 def expressible(type_: Type, value: Any) -> bool:
-    """Whether Python's own types have the value as a literal."""
+    """Whether a filter may have the value as a literal: Python has it, and it is not NaN, which is asked for by name."""
+    if isinstance(value, float):
+        return not math.isnan(value)
     if isinstance(type_, DateType):
         return -700_000 < value < 2_900_000
     if isinstance(type_, TimestampType | TimestamptzType):

@@ -31,7 +31,7 @@ def _location(table: IcebergTable, ending: str) -> str:
 
 def position_deletes(
     table: IcebergTable,
-    positions: Mapping[DataFile, Sequence[int]],
+    positions: Sequence[tuple[DataFile, Sequence[int]]],
     *,
     file_format: str = "parquet",
     names_file: bool = False,
@@ -41,8 +41,8 @@ def position_deletes(
 
     `names_file` sets `referenced_data_file`; with `full_bounds`, equal bounds of the path say the same.
     """
-    files = sorted(positions, key=lambda file: file.file_path)
-    rows = [(file.file_path, position) for file in files for position in sorted(positions[file])]
+    rows = sorted((file.file_path, position) for file, listed in positions for position in listed)
+    first = positions[0][0]
     batch = pa.record_batch(
         [pa.array([path for path, _ in rows], pa.string()), pa.array([at for _, at in rows], pa.int64())],
         schema=schema_to_arrow(POSITIONS),
@@ -52,9 +52,9 @@ def position_deletes(
     modes = MetricsModes.of(POSITIONS, properties)
     written = write_data_file(table.store, location, file_format, POSITIONS, [batch], properties, modes=modes)
     return replace(
-        as_data_file(written, files[0].spec_id, files[0].partition),
+        as_data_file(written, first.spec_id, first.partition),
         content=Content.POSITION_DELETES,
-        referenced_data_file=files[0].file_path if names_file and len(files) == 1 else None,
+        referenced_data_file=first.file_path if names_file and len(positions) == 1 else None,
     )
 
 
@@ -77,18 +77,17 @@ def equality_deletes(
     return replace(as_data_file(written, spec_id, partition), content=Content.EQUALITY_DELETES, equality_ids=ids)
 
 
-def deletion_vectors(table: IcebergTable, vectors: Mapping[DataFile, DeletionVector]) -> list[DataFile]:
+def deletion_vectors(table: IcebergTable, vectors: Sequence[tuple[DataFile, DeletionVector]]) -> list[DataFile]:
     """One Puffin file with a vector for each data file."""
     writer = PuffinWriter()
-    files = list(vectors)
-    blobs = [add_deletion_vector(writer, vectors[file], file.file_path) for file in files]
+    blobs = [add_deletion_vector(writer, vector, file.file_path) for file, vector in vectors]
     location, made = _location(table, "puffin"), writer.finish({"created-by": "a test"})
     table.store.write(location, made.data)
     return [
         DataFile(
             location,
             "puffin",
-            vectors[file].cardinality,
+            vector.cardinality,
             len(made.data),
             file.spec_id,
             file.partition,
@@ -97,7 +96,7 @@ def deletion_vectors(table: IcebergTable, vectors: Mapping[DataFile, DeletionVec
             content_offset=blob.offset,
             content_size_in_bytes=blob.length,
         )
-        for file, blob in zip(files, blobs, strict=True)
+        for (file, vector), blob in zip(vectors, blobs, strict=True)
     ]
 
 

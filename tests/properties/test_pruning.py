@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from frazil.ambient import Ambient, replaced
 from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.table import IcebergTable
+from frazil.io.deletion_vector import DeletionVector
 from frazil.model.partition import parse_partition_by
 from frazil.model.schema import Schema
 from frazil.model.types import DoubleType, FloatType
@@ -56,7 +58,7 @@ class Story:
         return self.table.schema
 
     def append(self) -> None:
-        made = self.draw(rows(self.schema, min_size=1))
+        made = self.draw(rows(self.schema, self.file_format, min_size=1))
         for row in made:
             row[1] = self._next
             self.rows[self._next] = row
@@ -75,38 +77,36 @@ class Story:
             change.add_field(term, f"p{len(self.table.metadata.partition_specs)}_{at}")
         change.commit()
 
-    def places(self) -> dict[DataFile, dict[int, int]]:
+    def places(self) -> list[tuple[FileScanTask, dict[int, int]]]:
         """Where live rows are: `n` to position, by data file."""
-        files = {task.file.file_path: task.file for task in self.table.scan().plan().tasks()}
-        found: dict[str, dict[int, int]] = {path: {} for path in files}
+        tasks = sorted(self.table.scan().plan().tasks(), key=lambda task: task.file.file_path)
+        found: dict[str, dict[int, int]] = {task.file.file_path: {} for task in tasks}
         for row in self.table.scan(columns=["n", "_file", "_pos"]).to_arrow().to_pylist():
             found[row["_file"]][row["n"]] = row["_pos"]
-        return {_Identity(files[path]): places for path, places in found.items()}  # type: ignore[misc]
+        return [(task, found[task.file.file_path]) for task in tasks]
 
     def delete_positions(self) -> None:
         if not self.rows or self.table.format_version < 2:
             return
         gone = self.draw(st.sets(st.sampled_from(sorted(self.rows)), min_size=1))
-        by_file = {
-            item.file: [at for n, at in places.items() if n in gone]
-            for item, places in self.places().items()
+        hit = [
+            (task, [at for n, at in places.items() if n in gone])
+            for task, places in self.places()
             if gone & set(places)
-        }
+        ]
         delta = self.table.new_row_delta()
         if self.table.format_version >= 3:
-            tasks = {task.file.file_path: task for task in self.table.scan().plan().tasks()}
-            vectors = {}
-            for file, positions in by_file.items():
-                deletes = tasks[file.file_path].deletes
-                old = old_positions(self.table, file, deletes)
-                vectors[_Identity(file)] = old.union(type(old).from_positions(positions))
-                for delete in deletes:
+            vectors = []
+            for task, positions in hit:
+                old = old_positions(self.table, task.file, task.deletes)
+                vectors.append((task.file, old.union(DeletionVector.from_positions(positions))))
+                for delete in task.deletes:
                     if delete.is_deletion_vector:
                         delta.remove_deletes(delete)
-            for made in deletion_vectors(self.table, {item.file: vector for item, vector in vectors.items()}):
+            for made in deletion_vectors(self.table, vectors):
                 delta.add_deletes(made)
         else:
-            for group in self._grouped(by_file):
+            for group in self._grouped([(task.file, positions) for task, positions in hit]):
                 names, full = self.draw(st.booleans()), self.draw(st.booleans())
                 delta.add_deletes(
                     position_deletes(
@@ -117,12 +117,12 @@ class Story:
         for n in gone:
             del self.rows[n]
 
-    def _grouped(self, by_file: dict[Any, list[int]]) -> list[dict[Any, list[int]]]:
+    def _grouped(self, listed: list[tuple[DataFile, list[int]]]) -> list[list[tuple[DataFile, list[int]]]]:
         if self.draw(st.booleans()):
-            return [{file: positions} for file, positions in by_file.items()]
-        grouped: dict[Any, dict[Any, list[int]]] = {}
-        for file, positions in by_file.items():
-            grouped.setdefault((file.spec_id, key(file.partition)), {})[file] = positions
+            return [[pair] for pair in listed]
+        grouped: dict[Any, list[tuple[DataFile, list[int]]]] = {}
+        for file, positions in listed:
+            grouped.setdefault((file.spec_id, key(file.partition)), []).append((file, positions))
         return list(grouped.values())
 
     def delete_equal(self) -> None:
@@ -135,8 +135,8 @@ class Story:
         victims = [self.rows[n] for n in self.draw(st.sets(st.sampled_from(sorted(self.rows)), min_size=1, max_size=3))]
         keys = [[row.get(column.id) for column in picked] for row in victims]
         places = self.places()
-        item = self.draw(st.sampled_from(sorted(places, key=lambda one: one.file.file_path)))
-        spec_id, partition = item.file.spec_id, item.file.partition
+        task, _ = places[self.draw(st.integers(0, len(places) - 1))]
+        spec_id, partition = task.file.spec_id, task.file.partition
         everywhere = self.table.metadata.spec(spec_id).is_unpartitioned
         mode = {"write.metadata.metrics.default": self.draw(METRICS)}
         file = equality_deletes(
@@ -144,24 +144,11 @@ class Story:
         )
         self.table.new_row_delta().add_deletes(file).commit()
         wanted = {key(values) for values in keys}
-        for other, inside in places.items():
+        for other, inside in places:
             here = (other.file.spec_id, key(other.file.partition)) == (spec_id, key(partition))
             for n in inside if everywhere or here else ():
                 if key([self.rows[n].get(column.id) for column in picked]) in wanted:
                     del self.rows[n]
-
-
-class _Identity:
-    """A data file as a dictionary key: it holds dictionaries itself."""
-
-    def __init__(self, file: DataFile) -> None:
-        self.file = file
-
-    def __hash__(self) -> int:
-        return hash(self.file.file_path)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and self.file.file_path == other.file.file_path
 
 
 @contextmanager

@@ -10,8 +10,8 @@ no later history. Three rules together prevent that:
 - Versions are deleted oldest first, none after one that could not be deleted, and never the last two.
 - After creating version N+1, a writer looks whether version N is still the one it built on. If it is, then by the first
   rule nobody had deleted an N+1 before, so the name was free because nobody had used it. If not, the log of the next
-  version tells whether ours is in the history, or that version's age; one that is not is deleted again, and the commit
-  has failed.
+  version that is left tells whether ours is in the history, or its snapshots, or its age; one that is not is deleted
+  again, and the commit has failed.
 - Readers do not trust a version that the hint led to if the version before it is missing: they list the folder.
 
 Dropping a table is a commit like any other: the next version is created with a text that is no metadata, so a writer
@@ -294,15 +294,23 @@ class FolderCommitter(Committer):
 
     def _check_history(self, version: Version, state: TableState, base: TableState) -> None:
         """We created a version, but the one it follows is gone: CommitFailed unless ours is in the table's history."""
-        later = next((one for one in self._listed() if one.number > version.number), None)
-        if later is None:
-            in_history = False
-            if self._store.exists(self._hint):  # who drops a table removes the hint before the versions
-                raise self._unknown(version)
+        for _ in range(_ATTEMPTS):
+            later = next((one for one in self._listed() if one.number > version.number), None)
+            if later is None:
+                if self._store.exists(self._hint):  # who drops a table removes the hint before the versions
+                    raise self._unknown(version)
+                break
+            try:
+                found = read_state(self._store, later.location).metadata
+            except FileMissing:  # deleted as well by now
+                continue
+            except MalformedMetadata as error:
+                raise self._unknown(version) from error
+            if self._is_in(found, version, later, state.metadata, base.metadata):
+                return
+            break
         else:
-            in_history = self._is_before(version, state.metadata, later)
-        if in_history:
-            return
+            raise self._unknown(version)
         # Nobody can have built on it: readers do not take a version whose predecessor is missing for the newest.
         with suppress(FrazilError):
             self._store.delete(version.location)
@@ -311,19 +319,25 @@ class FolderCommitter(Committer):
             hint=f"this writer was stalled since {base.metadata_location}; refresh and try again",
         )
 
-    def _is_before(self, version: Version, ours: TableMetadata, later: Version) -> bool:
-        """Whether `later`, the next version that is left, was built on ours, perhaps through others."""
-        try:
-            found = read_state(self._store, later.location).metadata
-        except (FileMissing, MalformedMetadata) as error:
-            raise self._unknown(version) from error
+    def _is_in(
+        self, found: TableMetadata, version: Version, later: Version, ours: TableMetadata, base: TableMetadata
+    ) -> bool:
+        """Whether `found`, the metadata of the next version that is left, was built on ours, perhaps through others."""
         if found.table_uuid != ours.table_uuid:
             return False
         name = locations.name(version.location)
         times = [entry.timestamp_ms for entry in found.metadata_log if locations.name(entry.metadata_file) == name]
         if times:
             return times == [ours.last_updated_ms]
-        # So many commits later that no log has it. What was built on ours cannot be older than ours.
+        # So many commits later that no log has it. A snapshot of ours tells, or one that has its sequence number.
+        before = _snapshot_ids(base)
+        added = [snapshot for snapshot in ours.snapshots if snapshot.snapshot_id not in before]
+        if any(found.snapshot_or_none(snapshot.snapshot_id) is not None for snapshot in added):
+            return True
+        taken = {snapshot.sequence_number for snapshot in found.snapshots if snapshot.sequence_number > 0}
+        if any(snapshot.sequence_number in taken for snapshot in added):
+            return False
+        # What was built on ours cannot be older than ours.
         written = {file.location: file.modified_ms for file in self._store.list(self._metadata_folder)}
         age_ms = written.get(version.location, 0) - written.get(later.location, 0)
         if age_ms <= _CLOCK_TOLERANCE_MS:
@@ -368,10 +382,13 @@ class FolderCommitter(Committer):
 
 def _same_version(left: TableMetadata, right: TableMetadata) -> bool:
     def key(metadata: TableMetadata) -> tuple[object, ...]:
-        snapshots = [snapshot.snapshot_id for snapshot in metadata.snapshots]
-        return metadata.table_uuid, metadata.last_updated_ms, metadata.metadata_log, snapshots
+        return metadata.table_uuid, metadata.last_updated_ms, metadata.metadata_log, _snapshot_ids(metadata)
 
     return key(left) == key(right)
+
+
+def _snapshot_ids(metadata: TableMetadata) -> set[int]:
+    return {snapshot.snapshot_id for snapshot in metadata.snapshots}
 
 
 def _refuse_metadata_path(metadata: TableMetadata) -> None:

@@ -6,7 +6,6 @@ from frazil.errors import Unsupported
 from frazil.iceberg.committer import TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.properties import GC_ENABLED
-from frazil.iceberg.reachable import Reachability
 from frazil.io.store import Store
 
 
@@ -24,9 +23,12 @@ def purge_files(store: Store, state: TableState) -> None:
 
     What leads to other files goes after them. StoreError if some could not be deleted; the rest are gone.
     """
+    from frazil.iceberg.reachable import Reachability
+
     metadata = state.metadata
     files = Reachability(store, metadata).only_expired(metadata.snapshots, [])
-    statistics = [file.statistics_path for file in (*metadata.statistics, *metadata.partition_statistics)]
+    statistics = [file.statistics_path for file in metadata.statistics]
+    statistics += [file.statistics_path for file in metadata.partition_statistics]
     store.delete_many([*files.content["path"].to_pylist(), *statistics])
     store.delete_many([*files.manifests, *files.manifest_lists])
     store.delete_many([*(entry.metadata_file for entry in metadata.metadata_log), state.metadata_location])

@@ -124,7 +124,12 @@ def target_paths(part: Entries) -> pa.Array:
     lower = part.map_values(ids.LOWER_BOUNDS, DELETE_FILE_PATH.id)
     upper = part.map_values(ids.UPPER_BOUNDS, DELETE_FILE_PATH.id)
     same = pc.fill_null(pc.equal(lower, upper), False)
-    by_bounds = pc.if_else(same, lower.cast(pa.string()), pa.scalar(None, pa.string()))
+    try:
+        by_bounds = pc.if_else(same, lower, pa.scalar(None, lower.type)).cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise MalformedMetadata(
+            f"bounds of the paths in a position delete file are no text: {error}", hint="the manifest is damaged"
+        ) from error
     named = pc.coalesce(part.column(ids.REFERENCED_DATA_FILE), by_bounds)
     is_position = pa.array(part.numpy(ids.CONTENT) == Content.POSITION_DELETES)
     return pc.if_else(is_position, named, pa.scalar(None, pa.string()))

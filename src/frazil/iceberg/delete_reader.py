@@ -54,9 +54,10 @@ class DeleteReader:
         return found
 
     def _vector(self, delete: DataFile) -> DeletionVector:
-        if delete.content_offset is None or delete.content_size_in_bytes is None:
+        place = (delete.content_offset, delete.content_size_in_bytes)
+        if delete.content_offset is None or delete.content_size_in_bytes is None or min(place) < 0:
             raise MalformedMetadata(
-                f"deletion vector in {delete.file_path} has no offset and size", hint="the manifest entry is damaged"
+                f"deletion vector in {delete.file_path} has no place in it: {place}", hint="the manifest entry is damaged"
             )
         data = self._store.read_range(delete.file_path, delete.content_offset, delete.content_size_in_bytes)
         return DeletionVector.from_blob(data, cardinality=delete.record_count)

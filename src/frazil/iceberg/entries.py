@@ -6,7 +6,7 @@ only: for the files a caller adds, and for those it asks to see one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -81,7 +81,9 @@ class Entries:
 
     def numpy(self, field_id: int, *, null: int = 0) -> npt.NDArray[np.int64]:
         """An integer column as numpy, nulls replaced."""
-        values: npt.NDArray[np.int64] = pc.fill_null(self.column(field_id), null).to_numpy(zero_copy_only=False)
+        column = self.column(field_id)
+        filled = pc.fill_null(column, null) if column.null_count else column
+        values: npt.NDArray[np.int64] = filled.to_numpy(zero_copy_only=False)
         return values.astype(np.int64, copy=False)
 
     def with_columns(self, changed: Mapping[int, pa.Array]) -> Entries:
@@ -381,6 +383,8 @@ def normalise(field_id: int, array: pa.Array, partition_type: StructType) -> pa.
 
 
 def _normalise_partition(array: pa.Array, partition_type: StructType) -> pa.Array:
+    if not pa.types.is_struct(array.type):
+        raise MalformedMetadata(f"partitions are of type {array.type}, not tuples", hint="the manifest is damaged")
     by_id = {_field_id(array.type.field(index)): index for index in range(array.type.num_fields)}
     flat = array.flatten()
     arrays = []

@@ -40,9 +40,13 @@ def decode_manifests(
     spec: PartitionSpec,
     partition_type: StructType,
     columns: frozenset[int],
+    metrics_of: frozenset[int] | None = None,
 ) -> tuple[Entries, list[int]]:
-    """Entries of manifests with one Avro schema, decoded in one pass, and how many each manifest has."""
-    table = avro.decode(containers, columns, java_fixed=True)
+    """Entries of manifests with one Avro schema, decoded in one pass, and how many each manifest has.
+
+    `metrics_of` names the table's columns whose metrics matter; None stands for all.
+    """
+    table = avro.decode(containers, columns, java_fixed=True, keys=metrics_of)
     counts = [container.num_rows for container in containers]
     arrays: dict[int, pa.Array] = {}
     for arrow_field, column in zip(table.schema, table.columns, strict=True):
@@ -60,7 +64,29 @@ def decode_manifests(
         )
     arrays = {number: normalise(number, array, partition_type) for number, array in arrays.items() if number in columns}
     entries = Entries(spec, partition_type, arrays)
+    _check(entries, manifests, counts)
     return inherit(entries, manifests, counts), counts
+
+
+def _check(entries: Entries, manifests: Sequence[ManifestFile], counts: Sequence[int]) -> None:
+    """Refuse entries that cannot be meant, before anything is worked out from them."""
+    present = [number for number in REQUIRED if number in entries.columns]
+    problem = next((f"no field {number}" for number in present if entries.columns[number].null_count), None)
+    status = entries.numpy(ids.STATUS)
+    if problem is None and len(status) and not 0 <= status.min() <= status.max() <= Status.DELETED:
+        problem = "an unknown status"
+    if problem is None and (entries.numpy(ids.RECORD_COUNT) < 0).any():
+        problem = "a negative record count"
+    if problem is None and ids.CONTENT in entries.columns:
+        content = entries.numpy(ids.CONTENT)
+        of_deletes = np.repeat([manifest.content == DELETES for manifest in manifests], counts)
+        known = np.where(of_deletes, (content == 1) | (content == 2), content == 0)
+        problem = None if known.all() else "content that does not belong in such a manifest"
+    if problem is not None:
+        raise MalformedMetadata(
+            f"an entry of manifest {manifests[0].manifest_path} (or one read with it) has {problem}",
+            hint="the manifest is damaged; roll back to an earlier snapshot",
+        )
 
 
 def _contiguous(column: pa.ChunkedArray) -> pa.Array:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.errors import MalformedMetadata
 from frazil.iceberg.manifest_schema import MANIFEST_LIST_FIELDS, manifest_list_avro_schema
@@ -71,6 +73,7 @@ class ManifestFile:
 
 
 _DEFAULTS = {"content": DATA, "sequence_number": 0, "min_sequence_number": 0}
+_REQUIRED = frozenset({"manifest_path", "manifest_length", "partition_spec_id"})
 _NAMES = {spec.id: spec.name for spec in MANIFEST_LIST_FIELDS}
 
 
@@ -81,25 +84,49 @@ def parse_manifest_list(data: bytes) -> list[ManifestFile]:
     for arrow_field, column in zip(table.schema, table.columns, strict=True):
         name = _NAMES.get(_field_id(arrow_field))
         if name is not None:
-            columns[name] = column.to_pylist()
-    missing = {"manifest_path", "manifest_length", "partition_spec_id"} - set(columns)
+            columns[name] = _summaries(column) if name == "partitions" else _typed(name, column).to_pylist()
+    missing = _REQUIRED - set(columns)
     if missing:
         raise MalformedMetadata(f"manifest list lacks {', '.join(sorted(missing))}", hint="the file is damaged")
     for name, default in _DEFAULTS.items():
         if name in columns:
             columns[name] = [default if value is None else value for value in columns[name]]
-    if "partitions" in columns:
-        columns["partitions"] = [_summaries(value) for value in columns["partitions"]]
+    unknown = set(columns.get("content", ())) - {DATA, DELETES}
+    if unknown:
+        raise MalformedMetadata(f"a manifest has content {min(unknown)}", hint="it is 0 (data) or 1 (deletes)")
     return [ManifestFile(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
 
 
-def _summaries(rows: list[Mapping[str, Any]] | None) -> tuple[FieldSummary, ...] | None:
-    if rows is None:
-        return None
-    return tuple(
-        FieldSummary(row["contains_null"], row.get("contains_nan"), row.get("lower_bound"), row.get("upper_bound"))
-        for row in rows
-    )
+def _typed(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column in the type it is meant to have; integers may be wider or narrower in the file."""
+    wanted = _ARROW[name]
+    if name in _REQUIRED and column.null_count:
+        raise MalformedMetadata(f"manifest list has a null as {name}", hint="the file is damaged")
+    try:
+        if column.type != wanted and not (pa.types.is_integer(column.type) and pa.types.is_integer(wanted)):
+            raise pa.ArrowInvalid("another type")
+        return column.cast(wanted)
+    except pa.ArrowInvalid as error:
+        raise MalformedMetadata(
+            f"manifest list has {name} of type {column.type}, not {wanted}", hint="the file is damaged"
+        ) from error
+
+
+def _summaries(column: pa.ChunkedArray) -> list[tuple[FieldSummary, ...] | None]:
+    kind = column.type
+    if not (pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)):
+        raise MalformedMetadata(f"manifest list has partition summaries of type {kind}", hint="the file is damaged")
+    rows = column.combine_chunks().flatten()
+    parts = {name: rows.field(name).to_pylist() for name in rows.type.names}
+    names = ("contains_null", "contains_nan", "lower_bound", "upper_bound")
+    if any(rows.type.field(name).type != _SUMMARY.field(name).type for name in names if name in parts):
+        raise MalformedMetadata(f"manifest list has partition summaries of type {kind}", hint="the file is damaged")
+    # what is not said may be so
+    parts["contains_null"] = [value is not False for value in parts.get("contains_null", [None] * len(rows))]
+    every = map(FieldSummary, *(parts.get(name, [None] * len(rows)) for name in names))
+    return [
+        None if length is None else tuple(islice(every, length)) for length in pc.list_value_length(column).to_pylist()
+    ]
 
 
 def _field_id(column: pa.Field) -> int:
@@ -109,16 +136,24 @@ def _field_id(column: pa.Field) -> int:
 def read_manifest_list(store: Store, snapshot: Snapshot, specs: Mapping[int, PartitionSpec]) -> list[ManifestFile]:
     """The manifests of a snapshot; a v1 snapshot may name them inline, without a list."""
     if snapshot.manifest_list is not None:
-        return parse_manifest_list(store.read(snapshot.manifest_list))
-    return [_inline(store, path, snapshot, specs) for path in snapshot.manifests]
+        manifests = parse_manifest_list(store.read(snapshot.manifest_list))
+    else:
+        manifests = [_inline(store, path, snapshot) for path in snapshot.manifests]
+    for manifest in manifests:
+        if manifest.partition_spec_id not in specs:
+            raise MalformedMetadata(
+                f"manifest {manifest.manifest_path} names unknown partition spec {manifest.partition_spec_id}",
+                hint="the metadata is damaged",
+            )
+    return manifests
 
 
-def _inline(store: Store, path: str, snapshot: Snapshot, specs: Mapping[int, PartitionSpec]) -> ManifestFile:
-    header = avro.read_header(store.read(path))
-    spec_id = int(header.metadata.get("partition-spec-id", b"0"))
-    if spec_id not in specs:
-        raise MalformedMetadata(f"manifest {path} names unknown partition spec {spec_id}", hint="metadata is damaged")
-    return ManifestFile(path, store.size(path), spec_id, added_snapshot_id=snapshot.snapshot_id)
+def _inline(store: Store, path: str, snapshot: Snapshot) -> ManifestFile:
+    data = store.read(path)
+    text = avro.read_header(data).metadata.get("partition-spec-id", b"0")
+    if not (text.isdigit() and len(text) <= 10):
+        raise MalformedMetadata(f"manifest {path} names partition spec {text[:40]!r}", hint="the manifest is damaged")
+    return ManifestFile(path, len(data), int(text), added_snapshot_id=snapshot.snapshot_id)
 
 
 def assign_first_row_ids(manifests: Iterable[ManifestFile], first_row_id: int) -> tuple[list[ManifestFile], int]:

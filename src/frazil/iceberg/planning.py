@@ -25,13 +25,14 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.partition_types import field_in_any_schema, partition_type
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.stored_bounds import stored_bounds
-from frazil.model.binding import bind
+from frazil.model.binding import bind, field_ids
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.model.partition import PartitionSpec
 from frazil.model.projection import inclusive
 from frazil.model.residuals import residuals
 from frazil.model.schema import Schema
 from frazil.model.stats_evaluator import ColumnStats, might_match
+from frazil.model.transforms import IdentityTransform
 from frazil.model.types import DoubleType, FloatType, StructType
 
 PLAN_COLUMNS = CORE_COLUMNS
@@ -201,14 +202,15 @@ class Planner:
     ) -> ScanPlan:
         """Files of the manifests that may hold rows matching `where`, with their deletes."""
         bound = bind(schema, where, case_sensitive=case_sensitive)
-        unfiltered = isinstance(bound, AlwaysTrue)
         matching = self._matching(_of(manifests, DELETES), FILTER_COLUMNS, schema, bound, metrics_tell=False)
         deletes = DeleteIndex(list(matching), partial(field_in_any_schema, self._metadata))
-        needs_metrics = with_metrics or not unfiltered or deletes.has_equality_deletes
-        columns = FILTER_COLUMNS if needs_metrics else PLAN_COLUMNS
+        data = _of(manifests, DATA)
+        # metrics are most of a manifest: those of columns that nobody asks about are not decoded
+        metrics_of = None if with_metrics or deletes.has_equality_deletes else self._telling_columns(data, bound)
+        columns = PLAN_COLUMNS if metrics_of == frozenset() else FILTER_COLUMNS
         parts = (
             PlannedFiles(entries, deletes.apply_to(entries))
-            for entries in self._matching(_of(manifests, DATA), columns, schema, bound)
+            for entries in self._matching(data, columns, schema, bound, metrics_of=metrics_of)
             if len(entries)
         )
         return ScanPlan(snapshot, schema, bound, tuple(parts), deletes)
@@ -220,6 +222,7 @@ class Planner:
         schema: Schema,
         bound: Expression,
         *,
+        metrics_of: frozenset[int] | None = None,
         metrics_tell: bool = True,
     ) -> Iterator[Entries]:
         unfiltered = isinstance(bound, AlwaysTrue)
@@ -237,7 +240,7 @@ class Planner:
             keep = might_match(spec_filter.partition, SummaryStats(members, spec_filter.type))
             chosen.extend(manifest for manifest, kept in zip(members, keep, strict=True) if kept)
         fields = {column.id: column for column in schema.all_fields()}
-        for entries in self._reader.read(chosen, columns):
+        for entries in self._reader.read(chosen, columns, metrics_of):
             entries = entries.filter(entries.live)
             spec_filter = filters[entries.spec.spec_id]
             if not unfiltered and len(entries) and spec_filter.partition is not None:
@@ -248,6 +251,15 @@ class Planner:
                 metrics = MetricsStats(entries, fields)
                 entries = entries.filter(might_match(bound, metrics))
             yield entries
+
+    def _telling_columns(self, manifests: Sequence[ManifestFile], bound: Expression) -> frozenset[int]:
+        """The columns whose metrics may rule files out; none if partition values say all there is to say."""
+        columns = field_ids(bound)
+        specs = (self._metadata.spec(spec_id) for spec_id in {manifest.partition_spec_id for manifest in manifests})
+        identities = (
+            {part.source_id for part in spec.fields if isinstance(part.transform, IdentityTransform)} for spec in specs
+        )
+        return frozenset() if all(columns <= sources for sources in identities) else columns
 
     def _spec_filter(self, spec_id: int, schema: Schema, bound: Expression) -> _SpecFilter:
         spec = self._metadata.spec(spec_id)

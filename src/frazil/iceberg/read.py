@@ -86,7 +86,9 @@ class TaskReader:
             if not task.deletes:
                 return task.file.record_count
             if all(delete.is_deletion_vector for delete in task.deletes):
-                return task.file.record_count - sum(delete.record_count for delete in task.deletes)
+                left = task.file.record_count - sum(delete.record_count for delete in task.deletes)
+                if left >= 0:  # else the metadata is wrong, which reading will tell
+                    return left
         return sum(batch.num_rows for batch in self.read(task))
 
     def _read_schema(self, task: FileScanTask, keys: Sequence[EqualityKeys]) -> Schema:

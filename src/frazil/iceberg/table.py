@@ -22,6 +22,8 @@ from frazil.model.schema import Schema
 from frazil.model.sorting import SortOrder
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from frazil.iceberg.actions.append import FastAppend, MergeAppend
     from frazil.iceberg.actions.cherry_pick import CherryPick
     from frazil.iceberg.actions.delete_files import DeleteFiles
@@ -266,6 +268,19 @@ class IcebergTable(Changes):
             case_sensitive=case_sensitive,
         )
         return scan if limit is None else scan.limit(limit)
+
+    def inspect(
+        self,
+        name: str,
+        *,
+        version: int | None = None,
+        ref: str | None = None,
+        as_of: int | str | datetime | None = None,
+    ) -> pa.Table:
+        """A metadata table: `files`, `snapshots`, `partitions` and so on; an unknown name's error lists them all."""
+        from frazil.iceberg.metadata_tables import metadata_table
+
+        return metadata_table(self, name, version=version, ref=ref, as_of=as_of)
 
     # Writing, for small jobs.
 

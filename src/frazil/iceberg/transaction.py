@@ -5,13 +5,22 @@ Several actions may go into one transaction: they are applied one after the othe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from frazil import ambient
-from frazil.errors import CatalogError, CommitFailed, CommitStateUnknown, FrazilError, InvalidArgument, StoreError
+from frazil.errors import (
+    CatalogError,
+    CommitConflict,
+    CommitFailed,
+    CommitStateUnknown,
+    FileMissing,
+    FrazilError,
+    InvalidArgument,
+    StoreError,
+)
 from frazil.iceberg import properties as props
 from frazil.iceberg.actions.action import Action, Context, used_files
 from frazil.iceberg.committer import Committer, TableState
@@ -67,7 +76,7 @@ class Transaction:
         if self._done:
             raise InvalidArgument("the transaction is finished", hint="start a new one")
         try:
-            self._stage(action, 0)
+            self._stage_added(action)
         except BaseException:
             if self._autocommit:
                 self._abandon()
@@ -75,6 +84,16 @@ class Transaction:
         self._actions.append(action)
         if self._autocommit:
             self.commit()
+
+    def _stage_added(self, action: Action) -> None:
+        try:
+            self._stage(action, 0)
+        except FileMissing:
+            # others may have expired the snapshot this began on: then the newest one will do
+            newest = self._committer.load()
+            if newest.metadata_location == self._base.metadata_location:
+                raise
+            self._stage_all(newest, [*self._actions, action], 0)
 
     def _stage(self, action: Action, attempt: int) -> None:
         staged = action.stage(Context(self._working, self._store, attempt, self._written))
@@ -127,15 +146,22 @@ class Transaction:
 
     def _restage(self, attempt: int) -> None:
         try:
-            self._base = self._committer.load()
-            self._working = self._base.metadata
-            self._updates, self._requirements = [], {}
-            for action in self._actions:
-                self._stage(action, attempt)
+            self._stage_all(self._committer.load(), self._actions, attempt)
         except FrazilError:
             # the last attempt was definitely refused and no other was made
             self._abandon()
             raise
+
+    def _stage_all(self, base: TableState, actions: Sequence[Action], attempt: int) -> None:
+        # a table to be created has no metadata file yet: that it replaces another now is its committer's business
+        if self._base.metadata_location and base.metadata.table_uuid != self._base.metadata.table_uuid:
+            raise CommitConflict(
+                "the table was dropped, and there is another one of its name now", hint="open the table again"
+            )
+        self._base, self._working = base, base.metadata
+        self._updates, self._requirements = [], {}
+        for action in actions:
+            self._stage(action, attempt)
 
     def _succeeded(self, state: TableState) -> TableState:
         context = Context(state.metadata, self._store, written=self._written)

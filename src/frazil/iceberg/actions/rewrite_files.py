@@ -25,6 +25,7 @@ class RewriteFiles(FileChanges):
     def __init__(self, transaction: Transaction) -> None:
         super().__init__(transaction)
         self._replaced_data: list[DataFile] = []
+        self._equality_sequences: set[int | None] = set()
         self._sequence_number: int | None = None
 
     @property
@@ -38,6 +39,8 @@ class RewriteFiles(FileChanges):
             self._removal.names(file)
         else:
             self._delete_removal.names(file)
+            if file.content == Content.EQUALITY_DELETES:
+                self._equality_sequences.add(file.data_sequence_number)
         return self
 
     def add_file(self, file: DataFile) -> Self:
@@ -52,6 +55,15 @@ class RewriteFiles(FileChanges):
             self.add_file(file)
         return self
 
+    def _check_equality_deletes(self) -> None:
+        """A younger copy of an equality delete would also delete the rows that came in between."""
+        new = {file.data_sequence_number for file in self._added_deletes if file.content == Content.EQUALITY_DELETES}
+        if new and (None in new or len(new | self._equality_sequences) > 1):
+            raise InvalidArgument(
+                "equality deletes are to be rewritten across sequence numbers",
+                hint="give the new files the data sequence number of those they replace, which must all have the same",
+            )
+
     def data_sequence_number(self, number: int) -> Self:
         """The sequence number that all new data files carry: that of the snapshot the rows were read from."""
         self._sequence_number = number
@@ -60,6 +72,7 @@ class RewriteFiles(FileChanges):
     def validate(self, context: Context, parent: Snapshot | None) -> None:
         if not self._removal and not self._delete_removal:
             raise InvalidArgument("nothing to replace", hint="name the files that the new ones stand for")
+        self._check_equality_deletes()
         if self._sequence_number is not None and context.metadata.format_version > 1:
             self._added_data = [replace(file, data_sequence_number=self._sequence_number) for file in self._added_data]
         since = self.since(context, parent)

@@ -33,7 +33,7 @@ enum error {
 typedef struct {
     u32 op;
     u32 null_branch;     /* 0: not a union, 1: null is branch 0, 2: null is branch 1 */
-    u32 arg;             /* fixed size, number of symbols, number of branches */
+    u32 arg;             /* fixed size, number of symbols, number of branches; of a LIST: 1 if only kept keys matter */
     u32 children;
     u32 next;
     u32 n, cap;          /* values so far, and how many the buffers can hold */
@@ -51,6 +51,8 @@ extern u8 __heap_base;
 static node *nodes;
 static u8 *top;              /* first free byte */
 static const u8 *end;        /* decoding: end of the block */
+static const i32 *kept;      /* decoding: the keys that matter, of the maps that say so */
+static u32 kept_count;
 static u8 *out_end;          /* encoding: end of the room for output */
 static u32 failed_code, failed_node;
 
@@ -83,8 +85,14 @@ u8 *EXPORT(begin)(u32 size) {
     top = (u8 *)(((u32)&__heap_base + 15) & ~15u);
     failed_code = OK;
     failed_node = 0;
+    kept_count = 0;
     nodes = (node *)allocate(size);
     return (u8 *)nodes;
+}
+
+void EXPORT(keep)(const i32 *keys, u32 count) {
+    kept = keys;
+    kept_count = count;
 }
 
 INLINE void copy(u8 *to, const u8 *from, u32 n) {
@@ -423,6 +431,34 @@ static const u8 *metrics(node *key, node *val, u32 count, const u8 *p) {
     return p;
 }
 
+/* As above, of the keys that are kept: a filter looks at few columns, and the rest need not leave the sandbox. */
+static const u8 *kept_metrics(node *key, node *val, u32 count, const u8 *p) {
+    const u8 *const block_end = end;
+    i64 k, v;
+    while (count--) {
+        if (!(p = two_varints(key, val, p, block_end, &k, &v))) return 0;
+        if (unlikely(k != (i32)k)) FAIL(OUT_OF_RANGE, key);
+        if (val->op == BYTES && unlikely(v < 0 || v > block_end - p)) FAIL(v < 0 ? BAD_LENGTH : TRUNCATED, val);
+        u32 i = 0;
+        while (i < kept_count && kept[i] != (i32)k) i++;
+        if (i < kept_count) {
+            if (unlikely(key->n == key->cap) && !grow(key)) return 0;
+            if (unlikely(val->n == val->cap) && !grow(val)) return 0;
+            ((i32 *)key->data)[key->n++] = (i32)k;
+            if (val->op == BYTES) {
+                if (unlikely(val->room - val->used < (u32)v) && !grow_bytes(val, (u32)v)) return 0;
+                copy(val->data + val->used, p, (u32)v);
+                val->used += (u32)v;
+                val->offsets[++val->n] = (i32)val->used;
+            } else {
+                ((i64 *)val->data)[val->n++] = v;
+            }
+        }
+        if (val->op == BYTES) p += v;
+    }
+    return p;
+}
+
 INLINE int is_metrics(const node *entry) {
     return entry->op == RECORD && !entry->null_branch && entry->children == 2 && entry[1].op == INT && !entry[1].null_branch
         && (entry[2].op == LONG || entry[2].op == BYTES) && !entry[2].null_branch;
@@ -507,6 +543,12 @@ static const u8 *value(node *t, const u8 *p) {
             const u8 *limit;
             if (!(p = block_head(t, p, &size, &limit))) return 0;
             if (!size && !limit) break;
+            if (t->arg && is_metrics(item)) {
+                if (!(p = kept_metrics(item + 1, item + 2, size, p))) return 0;
+                total = item[1].n;
+                if (limit && p != limit) FAIL(BAD_LENGTH, t);
+                continue;
+            }
             total += size;
             if (is_metrics(item)) {
                 if (!(p = metrics(item + 1, item + 2, size, p))) return 0;

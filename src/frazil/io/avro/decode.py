@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.errors import InvalidArgument, MalformedMetadata
@@ -26,6 +28,7 @@ def decode(
     *,
     utc_unless_told: bool = True,
     java_fixed: bool = False,
+    keys: Collection[int] | None = None,
 ) -> pa.Table:
     """All rows of the containers, in order, as one table; `Container.num_rows` tells which are whose.
 
@@ -35,6 +38,8 @@ def decode(
 
     `java_fixed` is for manifests: there Iceberg's Java library puts the length before plain fixed values, against Avro.
     Others do not, so files that cannot be read so are read as Avro has it.
+
+    `keys` is for manifests too: of maps from int to long or bytes (metrics by column id) only these entries are given.
     """
     containers = [containers] if isinstance(containers, Container) else containers
     if not containers:
@@ -42,14 +47,15 @@ def decode(
     program = compile_schema(containers[0].schema, columns, utc_unless_told=utc_unless_told)
     limit = max(c.limits.total_bytes for c in containers)
     if not (java_fixed and program.fixed_differs):
-        batches = _within(limit, iter_batches(containers, columns, utc_unless_told=utc_unless_told))
+        batches = _within(limit, iter_batches(containers, columns, utc_unless_told=utc_unless_told, keys=keys))
         return pa.Table.from_batches(batches, program.schema)
     tables: list[pa.Table] = []
+    read = functools.partial(iter_batches, columns=columns, utc_unless_told=utc_unless_told, keys=keys)
     for container in containers:
         try:
-            batches = _within(limit, iter_batches(container, columns, utc_unless_told=utc_unless_told, java_fixed=True))
+            batches = _within(limit, read(container, java_fixed=True))
         except MalformedMetadata:
-            batches = _within(limit, iter_batches(container, columns, utc_unless_told=utc_unless_told))
+            batches = _within(limit, read(container))
         tables.append(pa.Table.from_batches(batches, program.schema))
     return pa.concat_tables(tables)
 
@@ -75,6 +81,7 @@ def iter_batches(
     *,
     utc_unless_told: bool = True,
     java_fixed: bool = False,
+    keys: Collection[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """As `decode`, batch by batch, so that a large file is never in memory as columns all at once.
 
@@ -85,9 +92,15 @@ def iter_batches(
         raise InvalidArgument("Avro: the containers have different schemas", hint="decode them in groups by schema")
     if not containers:
         return
-    program = compile_schema(containers[0].schema, columns, utc_unless_told=utc_unless_told, java_fixed=java_fixed)
+    program = compile_schema(
+        containers[0].schema,
+        columns,
+        utc_unless_told=utc_unless_told,
+        java_fixed=java_fixed,
+        some_keys=keys is not None,
+    )
     with sandbox(max(c.limits.memory_bytes for c in containers)) as box:
-        work = _Work(box, program)
+        work = _Work(box, program, np.array(sorted(keys or ()), np.int32))
         empty = 0
         for container in containers:
             for count, payload in container.payloads():
@@ -106,8 +119,8 @@ def iter_batches(
 class _Work:
     """Blocks on their way through the sandbox: some wait in an area small enough for the cache, then are decoded."""
 
-    def __init__(self, box: Sandbox, program: Program) -> None:
-        self.box, self.program = box, program
+    def __init__(self, box: Sandbox, program: Program, keys: npt.NDArray[np.int32]) -> None:
+        self.box, self.program, self.keys = box, program, keys
         self.hints = np.zeros(len(program.nodes), np.uint32)
         self.start()
 
@@ -116,10 +129,14 @@ class _Work:
         self.table: list[int] = []
         nodes = self.program.nodes.copy()
         nodes[:, HINT] = self.hints
-        self.at_nodes = self.box.begin(nodes.nbytes + 8 * _AREA_BLOCKS + _AREA_BYTES)
+        self.at_nodes = self.box.begin(nodes.nbytes + self.keys.nbytes + 8 * _AREA_BLOCKS + _AREA_BYTES)
         self.at_table = self.at_nodes + nodes.nbytes
-        self.at_area, self.room = self.at_table + 8 * _AREA_BLOCKS, _AREA_BYTES
-        self.box.memory()[self.at_nodes : self.at_nodes + nodes.nbytes] = nodes.reshape(-1).view(np.uint8)
+        at_keys = self.at_table + 8 * _AREA_BLOCKS
+        self.at_area, self.room = at_keys + self.keys.nbytes, _AREA_BYTES
+        memory = self.box.memory()
+        memory[self.at_nodes : self.at_nodes + nodes.nbytes] = nodes.reshape(-1).view(np.uint8)
+        memory[at_keys : at_keys + self.keys.nbytes] = self.keys.view(np.uint8)
+        self.box.call("keep", at_keys, len(self.keys))
 
     @property
     def full(self) -> bool:

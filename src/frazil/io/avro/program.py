@@ -97,16 +97,24 @@ def compile_schema(
     *,
     utc_unless_told: bool = True,
     java_fixed: bool = False,
+    some_keys: bool = False,
 ) -> Program:
-    """The program that materialises `columns`: field ids, or paths of column names with dots; None means all."""
-    return _compile(schema, None if columns is None else frozenset(columns), utc_unless_told, java_fixed)
+    """The program that materialises `columns`: field ids, or paths of column names with dots; None means all.
+
+    With `some_keys`, maps from int hold only the keys that the sandbox is told to keep.
+    """
+    return _compile(schema, None if columns is None else frozenset(columns), utc_unless_told, java_fixed, some_keys)
 
 
 @functools.lru_cache(maxsize=128)
 def _compile(
-    schema: AvroSchema, columns: frozenset[int | str] | None, utc_unless_told: bool, java_fixed: bool
+    schema: AvroSchema,
+    columns: frozenset[int | str] | None,
+    utc_unless_told: bool,
+    java_fixed: bool,
+    some_keys: bool,
 ) -> Program:
-    compiler = _Compiler(columns, utc_unless_told, java_fixed)
+    compiler = _Compiler(columns, utc_unless_told, java_fixed, some_keys)
     root = compiler.record(schema.root, "", 0, columns is None)  # with a node even where the rows take no bytes
     nodes = np.array(compiler.nodes, np.uint32).reshape(-1, WORDS)
     nodes.flags.writeable = False
@@ -116,10 +124,13 @@ def _compile(
 
 
 class _Compiler:
-    def __init__(self, columns: frozenset[int | str] | None, utc_unless_told: bool, java_fixed: bool) -> None:
+    def __init__(
+        self, columns: frozenset[int | str] | None, utc_unless_told: bool, java_fixed: bool, some_keys: bool
+    ) -> None:
         self.columns: frozenset[int | str] = frozenset() if columns is None else columns
         self.utc_unless_told = utc_unless_told
         self.java_fixed = java_fixed
+        self.some_keys = some_keys
         self.fixed_differs = False
         self.nodes: list[list[int]] = []
         self.paths: list[str] = []
@@ -223,7 +234,7 @@ class _Compiler:
         return Column(Op.LIST, node, null_branch > 0, arrow, path, children=(element,))
 
     def map(self, key: Field, value: Field, path: str, null_branch: int, whole: bool) -> Column:
-        node = self.open(Op.LIST, path, null_branch)
+        node = self.open(Op.LIST, path, null_branch, arg=int(self.some_keys))
         entry = self.open(Op.RECORD, path, children=2)
         keys = self.value(key.type, _join(path, "key"), whole=True)
         if keys.nullable or keys.node is None:

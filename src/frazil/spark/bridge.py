@@ -1,0 +1,208 @@
+"""The bridge: the one Python object that our JVM classes ask, and how errors cross it unharmed.
+
+A question is an operation and three arguments; identifiers, schemas and options are JSON text, so that most questions
+cost one trip. A Python exception travels as a token and is raised again, as itself, where the user called Spark; an
+exception of the JVM is handed back as a value and thrown there as itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from frazil import ambient
+from frazil.errors import InvalidArgument
+from frazil.spark.handles import TableHandle, Tables
+from frazil.spark.jvm import PACKAGE
+from frazil.spark.types import Dialect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.lake import Lake
+
+IDLE_SECONDS = 30.0
+"""How long a thread that the JVM called back on waits for the next call before it ends."""
+
+_KEPT_ERRORS = 256
+Handler = Callable[[Any, Any, Any], Any]
+
+
+class Thrown(Exception):
+    """Throw a JVM exception that Spark knows; `throwable` is the Java object."""
+
+    def __init__(self, throwable: Any) -> None:
+        super().__init__(str(throwable))
+        self.throwable = throwable
+
+
+class Bridge:
+    """One lake attached to one session under one name. `on` says who answers an operation."""
+
+    def __init__(self, lake: Lake, spark: SparkSession, name: str) -> None:
+        self.lake = lake
+        self.spark = spark
+        self.name = name
+        self.key = str(ambient.new_uuid())
+        self.tables = Tables(lake)
+        self.dialect = _dialect(spark)
+        self._handlers: dict[str, Handler] = {}
+
+    @property
+    def jvm(self) -> Any:
+        """The JVM of the session."""
+        return self.spark.sparkContext._jvm
+
+    @property
+    def classes(self) -> Any:
+        """The package our Java classes are in, among Spark's catalog classes."""
+        return self.jvm.org.apache.spark.sql.connector.catalog
+
+    def on(self, op: str, handler: Handler) -> None:
+        """Let `handler(a, b, c)` answer an operation; a later one takes the place of an earlier one."""
+        self._handlers[op] = handler
+
+    def handle(self, key: str) -> TableHandle:
+        """The table that a FrazilTable of the JVM stands for."""
+        return self.tables.get(key)
+
+    def session(self, jsession: Any) -> SparkSession:
+        """The Python side of a session of the JVM: ours, or one made from it."""
+        from pyspark.sql import SparkSession
+
+        if jsession is None or jsession.sessionUUID() == self.spark._jsparkSession.sessionUUID():
+            return self.spark
+        return SparkSession(self.spark.sparkContext, jsession)
+
+    def refresh(self, name: str) -> None:
+        """Tell Spark that the rows of a table changed: what it cached of them is not true any more."""
+        self.spark.catalog.refreshTable(f"{self.name}.{name}")
+
+    def call(self, op: str, a: Any, b: Any, c: Any) -> Any:
+        """Asked by the JVM. Never raises: an error is a value too."""
+        with _awake():
+            try:
+                handler = self._handlers.get(op)
+                if handler is None:
+                    raise InvalidArgument(f"nothing answers {op!r}", hint="this is an error of Frazil: report it")
+                return handler(a, b, c)
+            except BaseException as error:  # noqa: BLE001 - also Ctrl-C: it must reach the user, not break the connection
+                return _as_throwable(self.jvm, error)
+
+    class Java:
+        """What py4j reads to make the JVM's proxy."""
+
+        implements = (f"{PACKAGE}.FrazilBridge",)
+
+
+def _dialect(spark: SparkSession) -> Dialect:
+    newest = Dialect.of_version(spark.version)
+    conf = spark.conf
+    return Dialect(
+        time=newest.time and conf.get("spark.sql.timeType.enabled", "true") == "true",
+        geo=newest.geo,
+        nanoseconds=newest.nanoseconds and conf.get("spark.sql.timestampNanosTypes.enabled", "false") == "true",
+    )
+
+
+# Errors.
+
+
+class _Errors:
+    """Exceptions on their way through the JVM. Kept for a while: Spark throws the error of a failed plan again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, tuple[BaseException, Any]] = OrderedDict()
+
+    def put(self, error: BaseException) -> str:
+        token = str(ambient.new_uuid())
+        with self._lock:
+            self._kept[token] = (error, error.__traceback__)
+            while len(self._kept) > _KEPT_ERRORS:
+                self._kept.popitem(last=False)
+        return token
+
+    def get(self, token: str) -> BaseException | None:
+        found = self._kept.get(token)
+        return None if found is None else found[0].with_traceback(found[1])
+
+
+_ERRORS = _Errors()
+
+
+def _as_throwable(jvm: Any, error: BaseException) -> Any:
+    from py4j.protocol import Py4JJavaError
+
+    if isinstance(error, Thrown):
+        return error.throwable
+    if isinstance(error, Py4JJavaError):
+        return error.java_exception
+    origin = getattr(error, "_origin", None)  # pyspark's own exceptions remember the JVM's
+    if origin is not None:
+        return origin
+    return jvm.org.apache.spark.sql.connector.catalog.FrazilError(f"{type(error).__name__}: {error}", _ERRORS.put(error))
+
+
+def install_error_hook() -> None:
+    """Let Python exceptions that crossed the JVM arrive at the caller as themselves. Once per process is enough."""
+    from pyspark.errors.exceptions import captured
+
+    convert = captured.convert_exception
+    if getattr(convert, "_frazil", False):
+        return
+
+    def convert_exception(java_error: Any) -> Any:
+        found = original_error(java_error)
+        return convert(java_error) if found is None else found
+
+    convert_exception._frazil = True  # type: ignore[attr-defined]
+    captured.convert_exception = convert_exception
+
+
+def original_error(java_error: Any) -> BaseException | None:
+    """The Python exception behind one of the JVM, or None."""
+    from pyspark import SparkContext
+
+    jvm = SparkContext._jvm
+    if jvm is None:
+        return None
+    token = jvm.org.apache.spark.sql.connector.catalog.Frazil.token(java_error)
+    return None if token is None else _ERRORS.get(token)
+
+
+# Threads.
+
+
+@contextmanager
+def _awake() -> Iterator[None]:
+    """Keep the connection open while it is used, and let its thread end when nothing comes any more.
+
+    Each JVM thread that calls back gets a Python thread and a socket, which py4j would keep for ever. A time-out on the
+    socket ends them; the JVM connects again when it needs to.
+    """
+    connection = _callback_connection()
+    if connection is None:
+        yield
+        return
+    depth = getattr(connection, "frazil_depth", 0)
+    connection.frazil_depth = depth + 1
+    if depth == 0:
+        connection.socket.settimeout(None)
+    try:
+        yield
+    finally:
+        connection.frazil_depth = depth
+        if depth == 0:
+            connection.socket.settimeout(IDLE_SECONDS)
+
+
+def _callback_connection() -> Any:
+    """The connection whose commands this thread serves, if it is a thread that py4j made for that."""
+    from py4j.clientserver import ClientServerConnection
+
+    owner = getattr(getattr(threading.current_thread(), "_target", None), "__self__", None)
+    return owner if isinstance(owner, ClientServerConnection) else None

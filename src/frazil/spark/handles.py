@@ -1,0 +1,127 @@
+"""Tables as Spark holds them: a key that says which rows, and what is known about it on this side.
+
+Two handles with one key have the same rows, so Spark's caches and its reuse of exchanges may go by the key. A
+DataFrame can be older than anything kept here: a handle that was let go is made again from the metadata file it was
+made from, so its rows stay the same.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from frazil.errors import NotFound
+from frazil.iceberg.refs import MAIN
+from frazil.iceberg.snapshot import Snapshot
+from frazil.iceberg.table import IcebergTable
+from frazil.model.schema import Schema
+
+if TYPE_CHECKING:
+    from frazil.lake import Lake
+
+_KEPT = 64
+Kind = Literal["table", "metadata", "staged"]
+
+
+@dataclass(frozen=True)
+class TableHandle:
+    """A table at a snapshot. `schema` is what Spark was told; `branch` is where rows are written, None if nowhere."""
+
+    table: IcebergTable
+    snapshot: Snapshot | None
+    schema: Schema
+    kind: Kind = "table"
+    branch: str | None = MAIN
+    metadata_name: str | None = None
+    """Which metadata table, of a handle of that kind."""
+    pinned: bool = False
+    """Whether a snapshot was asked for, by whatever spelling: options must not choose another."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    token: str = ""
+    """Tells staged tables apart: they have no metadata file yet."""
+
+    @property
+    def name(self) -> str:
+        return self.table.identifier
+
+    @property
+    def key(self) -> str:
+        """What decides the rows, as JSON."""
+        return json.dumps(
+            {
+                "name": self.table.identifier,
+                "uuid": self.table.metadata.table_uuid,
+                "metadata": self.table.metadata_location,
+                "snapshot": None if self.snapshot is None else self.snapshot.snapshot_id,
+                "schema": self.schema.schema_id,
+                "kind": self.kind,
+                "branch": self.branch,
+                "of": self.metadata_name,
+                "pinned": self.pinned,
+                "token": self.token,
+            },
+            separators=(",", ":"),
+        )
+
+    def with_options(self, options: Mapping[str, str]) -> TableHandle:
+        """The handle for one read or write."""
+        return replace(self, options=dict(options))
+
+
+class Tables:
+    """The handles of one lake in one session, by key; safe to share between threads."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[str, TableHandle] = OrderedDict()
+        self._staged: dict[str, TableHandle] = {}
+
+    def put(self, handle: TableHandle) -> str:
+        """Keep a handle; its key."""
+        key = handle.key
+        with self._lock:
+            if handle.kind == "staged":
+                self._staged[key] = handle
+                return key
+            self._recent[key] = handle
+            self._recent.move_to_end(key)
+            while len(self._recent) > _KEPT:
+                self._recent.popitem(last=False)
+        return key
+
+    def get(self, key: str) -> TableHandle:
+        """The handle of that key."""
+        with self._lock:
+            found = self._staged.get(key) or self._recent.get(key)
+        if found is None:
+            found = self._again(key)
+            self.put(found)
+        return found
+
+    def forget(self, key: str) -> TableHandle | None:
+        """Let go of a staged table."""
+        with self._lock:
+            return self._staged.pop(key, None)
+
+    def _again(self, key: str) -> TableHandle:
+        from frazil.catalog.next_metadata import read_state
+
+        parts: dict[str, Any] = json.loads(key)
+        if parts["kind"] == "staged":
+            raise NotFound(f"table {parts['name']} is staged no more", hint="run the statement again")
+        catalog = self._lake.catalog
+        state = read_state(catalog.store, parts["metadata"])
+        table = IcebergTable(parts["name"], catalog.store, catalog.committer(parts["name"]), state)
+        snapshot = state.metadata.snapshot_or_none(parts["snapshot"])
+        if parts["kind"] == "metadata":
+            from frazil.spark.catalog import metadata_table
+
+            schema = metadata_table(table, parts["of"]).schema
+        else:
+            schema = state.metadata.schema(parts["schema"])
+        return TableHandle(table, snapshot, schema, parts["kind"], parts["branch"], parts["of"], parts["pinned"])

@@ -1,0 +1,116 @@
+"""Our Java classes in Spark's JVM: source text, compiled in memory and defined beside Spark's own classes.
+
+Spark carries Janino, the compiler, for its own code generation. So there is no jar to build, to ship or to match with a
+version of Spark; each file of `jvm/` is one compilation unit, and all are compiled in one go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from graphlib import TopologicalSorter
+from importlib.resources import files
+from typing import Any
+
+from frazil.errors import Unsupported
+
+PACKAGE = "org.apache.spark.sql.connector.catalog"
+ANCHOR = f"{PACKAGE}.CatalogV2Util"
+"""A class of Spark in whose package and loader ours are defined."""
+
+_TARGET = 8  # the newest class files that Janino makes well; every JVM runs them
+_HEAD = re.compile(r"\b(?:class|interface)\s+(Frazil\w*)([^{]*)\{")
+_OURS = re.compile(r"\bFrazil\w*")
+
+
+def sources() -> dict[str, str]:
+    """The Java files of the driver, by name."""
+    folder = files("frazil.spark") / "jvm"
+    found = sorted((file for file in folder.iterdir() if file.name.endswith(".java")), key=lambda file: file.name)
+    return {file.name: file.read_text(encoding="utf-8") for file in found}
+
+
+def define_classes(jvm: Any) -> None:
+    """Compile and define our classes, unless this JVM has them."""
+    anchor = jvm.java.lang.Class.forName(ANCHOR)
+    if _is_defined(jvm, anchor):
+        return
+    texts = sources()
+    compiled = compile_java(jvm, texts)
+    handles = jvm.java.lang.invoke.MethodHandles
+    lookup = handles.privateLookupIn(anchor, handles.lookup())
+    for name in definition_order(texts.values()):
+        lookup.defineClass(compiled.remove(f"{PACKAGE.replace('.', '/')}/{name}.class"))
+    if not compiled.isEmpty():
+        raise Unsupported(f"inner classes in jvm/: {compiled.keySet()}", hint="write them as classes of their own")
+
+
+def _is_defined(jvm: Any, anchor: Any) -> bool:
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        jvm.java.lang.Class.forName(f"{PACKAGE}.Frazil", True, anchor.getClassLoader())
+    except Py4JJavaError:
+        return False
+    return True
+
+
+def compile_java(jvm: Any, texts: Mapping[str, str]) -> Any:
+    """The class files (a Java map from path to bytes) of Java files that may refer to each other."""
+    resources = jvm.org.codehaus.commons.compiler.util.resource
+    loader = jvm.java.lang.Class.forName(ANCHOR).getClassLoader()
+    compiler = jvm.org.codehaus.janino.Compiler()
+    compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(loader))
+    compiled = jvm.java.util.HashMap()
+    compiler.setTargetVersion(_TARGET)
+    compiler.setClassFileCreator(resources.MapResourceCreator(compiled))
+    units = [resources.StringResource(name, text) for name, text in texts.items()]
+    compiler.compile(java_array(jvm, resources.Resource, units))
+    return compiled
+
+
+def definition_order(texts: Iterable[str]) -> list[str]:
+    """The classes of some Java files, each after those it extends or implements.
+
+    >>> definition_order(["class FrazilB extends FrazilA {} class FrazilA {}"])
+    ['FrazilA', 'FrazilB']
+    """
+    parents = {
+        name: set(_OURS.findall(rest)) for text in texts for name, rest in _HEAD.findall(re.sub(r"/\*.*?\*/", "", text))
+    }
+    return list(TopologicalSorter(parents).static_order())
+
+
+def java_array(jvm: Any, kind: Any, items: Iterable[Any]) -> Any:
+    """A Java array of a class."""
+    listed = list(items)
+    array = _gateway().new_array(kind, len(listed))
+    for index, item in enumerate(listed):
+        array[index] = item
+    return array
+
+
+def scala_seq(jvm: Any, items: Iterable[Any]) -> Any:
+    """An immutable Scala sequence."""
+    return jvm.PythonUtils.toSeq(list(items))
+
+
+def _gateway() -> Any:
+    from pyspark import SparkContext
+
+    return SparkContext._gateway
+
+
+def set_private(target: Any, name: str, value: Any) -> None:
+    """Set a private field of a Java object, wherever in its class hierarchy it is declared."""
+    declaring = target.getClass()
+    while declaring is not None:
+        found = [field for field in declaring.getDeclaredFields() if field.getName() == name]
+        if found:
+            found[0].setAccessible(True)
+            found[0].set(target, value)
+            return
+        declaring = declaring.getSuperclass()
+    raise Unsupported(
+        f"this version of Spark has no {name} in {target.getClass().getName()}", hint="use pyspark 4.0 to 4.3"
+    )

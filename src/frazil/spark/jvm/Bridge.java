@@ -1,0 +1,96 @@
+package org.apache.spark.sql.connector.catalog;
+
+import java.util.*;
+import org.apache.spark.sql.connector.expressions.*;
+import org.apache.spark.sql.types.*;
+import org.apache.spark.unsafe.Platform;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** The one Python object that everything is asked of. What crosses is text (JSON) wherever it can be: one trip, no references. */
+public interface FrazilBridge { Object call(String op, Object a, Object b, Object c); }
+
+/** A Python exception on its way through the JVM: the token finds it again. */
+public class FrazilError extends RuntimeException {
+  public final String token;
+  public FrazilError(String message, String token) { super(message); this.token = token; }
+}
+
+public class Frazil {
+  public static final Map bridges = new java.util.concurrent.ConcurrentHashMap();
+  static final ObjectMapper mapper = new ObjectMapper();
+
+  /** An error comes back as a value, and is thrown as itself. */
+  public static Object ask(String bridge, String op, Object a, Object b, Object c) {
+    FrazilBridge python = (FrazilBridge) bridges.get(bridge);
+    if (python == null) throw new FrazilError("the lake is not attached to this session any more", "detached");
+    Object answer = python.call(op, a, b, c);
+    if (answer instanceof Throwable) Platform.throwException((Throwable) answer);
+    return answer;
+  }
+
+  /** The token of the Python exception behind an error, or null. */
+  public static String token(Throwable error) {
+    for (int depth = 0; error != null && depth < 50; depth++, error = error.getCause())
+      if (error instanceof FrazilError) return ((FrazilError) error).token;
+    return null;
+  }
+
+  public static String json(Object value) {
+    try { return mapper.writeValueAsString(value); }
+    catch (Exception e) { Platform.throwException(e); return null; }
+  }
+
+  public static com.fasterxml.jackson.databind.JsonNode parse(Object text) {
+    try { return mapper.readTree((String) text); }
+    catch (Exception e) { Platform.throwException(e); return null; }
+  }
+
+  /** As `parse`, but objects become maps and arrays lists. */
+  public static Object value(Object text) {
+    try { return mapper.readValue((String) text, Object.class); }
+    catch (Exception e) { Platform.throwException(e); return null; }
+  }
+
+  public static Map map(Object[] pairs) {
+    Map result = new LinkedHashMap();
+    for (int i = 0; i < pairs.length; i += 2) result.put(pairs[i], pairs[i + 1]);
+    return result;
+  }
+
+  public static String[] strings(Object list) { return (String[]) ((List) list).toArray(new String[0]); }
+
+  public static scala.collection.immutable.Seq seq(List list) {
+    return (scala.collection.immutable.Seq) CollectionConverters.asScala(list).toSeq();
+  }
+
+  public static StructType struct(Object schema) { return (StructType) DataType.fromJson((String) schema); }
+
+  public static Object raw(String json) { return new com.fasterxml.jackson.databind.util.RawValue(json); }
+
+  /** A connector expression as {"column": [...]}, {"type": ..., "value": ...} or {"name": ..., "args": [...]}. */
+  public static Object tree(Object e) {
+    if (e instanceof NamedReference) return map(new Object[] {"column", ((NamedReference) e).fieldNames()});
+    if (e instanceof Literal)
+      return map(new Object[] {"type", raw(((Literal) e).dataType().json()), "value", plain(((Literal) e).value())});
+    if (e instanceof Cast)
+      return map(new Object[] {"name", "CAST", "to", raw(((Cast) e).dataType().json()), "args", trees(((Cast) e).children())});
+    if (e instanceof Transform)
+      return map(new Object[] {"name", ((Transform) e).name(), "args", trees(((Transform) e).arguments())});
+    if (e instanceof GeneralScalarExpression)
+      return map(new Object[] {"name", ((GeneralScalarExpression) e).name(), "args", trees(((GeneralScalarExpression) e).children())});
+    return map(new Object[] {"name", "?", "text", String.valueOf(e)});
+  }
+
+  public static List trees(Object[] expressions) {
+    List result = new ArrayList();
+    for (int i = 0; i < expressions.length; i++) result.add(tree(expressions[i]));
+    return result;
+  }
+
+  /** Numbers and booleans as they are, bytes (by Jackson) as base64, everything else as text. */
+  static Object plain(Object value) {
+    return value == null || value instanceof Number && !(value instanceof java.math.BigDecimal) && !(value instanceof Decimal)
+      || value instanceof Boolean || value instanceof byte[] ? value : value.toString();
+  }
+}

@@ -1,0 +1,216 @@
+package org.apache.spark.sql.connector.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.*;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.catalyst.plans.logical.*;
+import org.apache.spark.sql.execution.datasources.*;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.sources.CatalystScan;
+import org.apache.spark.sql.types.*;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Catalyst expressions as JSON. A column is {c: [names], t: type}, a literal {v: text, t: type}, all else [class, operands]. */
+public class FrazilFilters {
+  static final JsonNodeFactory make = JsonNodeFactory.instance;
+  public static String text(List filters) {
+    ArrayNode all = make.arrayNode();
+    for (int i = 0; i < filters.size(); i++) all.add(tree((Expression) filters.get(i)));
+    return all.toString(); }
+  static JsonNode tree(Expression e) {
+    ArrayList path = new ArrayList();
+    if (path(e, path)) {
+      ObjectNode column = make.objectNode();
+      ArrayNode names = column.putArray("c");
+      for (int i = 0; i < path.size(); i++) names.add((String) path.get(i));
+      return column.put("t", e.dataType().catalogString()); }
+    if (e instanceof Literal) return literal(((Literal) e).value(), e.dataType());
+    ArrayNode node = make.arrayNode().add(e instanceof InSet ? "In" : e.getClass().getSimpleName());
+    scala.collection.Iterator children = e.children().iterator();
+    while (children.hasNext()) node.add(tree((Expression) children.next()));
+    if (e instanceof InSet) {
+      scala.collection.Iterator values = ((InSet) e).hset().iterator();
+      while (values.hasNext()) node.add(literal(values.next(), ((InSet) e).child().dataType())); }
+    return node; }
+  static boolean path(Expression e, List names) {
+    if (e instanceof AttributeReference) { names.add(((AttributeReference) e).name()); return true; }
+    if (!(e instanceof GetStructField)) return false;
+    Expression child = ((GetStructField) e).child();
+    if (!path(child, names)) return false;
+    names.add(((StructType) child.dataType()).fields()[((GetStructField) e).ordinal()].name());
+    return true; }
+  static JsonNode literal(Object value, DataType type) {
+    ObjectNode node = make.objectNode().put("t", type.catalogString());
+    if (value == null) return node.putNull("v");
+    return node.put("v", value instanceof byte[] ? new String(org.apache.commons.codec.binary.Hex.encodeHex((byte[]) value)) : value.toString()); }
+}
+
+/** Columns of one value per file, as Python packs them: see scan/files.py. */
+public class FrazilColumns {
+  final ByteBuffer in; final int n;
+  public FrazilColumns(byte[] data) { in = ByteBuffer.wrap(data); in.order(ByteOrder.LITTLE_ENDIAN); n = in.getInt(); }
+  byte[] bytes(int length) { byte[] b = new byte[length]; in.get(b); return b; }
+  Object[] column(DataType t) {
+    Object[] out = new Object[n];
+    byte[] valid = in.get() == 0 ? null : bytes(n);
+    if (t instanceof StructType) {
+      StructField[] fields = ((StructType) t).fields();
+      Object[][] inner = new Object[fields.length][];
+      for (int c = 0; c < fields.length; c++) inner[c] = column(fields[c].dataType());
+      for (int i = 0; i < n; i++) out[i] = row(inner, i);
+    } else if (t instanceof StringType || t instanceof BinaryType) {
+      int[] ends = new int[n + 1];
+      for (int i = 0; i <= n; i++) ends[i] = in.getInt();
+      for (int i = 0; i < n; i++) { byte[] b = bytes(ends[i + 1] - ends[i]); out[i] = t instanceof StringType ? (Object) UTF8String.fromBytes(b) : b; }
+    } else if (t instanceof DecimalType) {
+      for (int i = 0; i < n; i++) {
+        byte[] b = bytes(16);
+        for (int k = 0; k < 8; k++) { byte x = b[k]; b[k] = b[15 - k]; b[15 - k] = x; }
+        out[i] = Decimal.apply(new BigDecimal(new BigInteger(b), ((DecimalType) t).scale()), ((DecimalType) t).precision(), ((DecimalType) t).scale()); }
+    } else if (t instanceof BooleanType) { for (int i = 0; i < n; i++) out[i] = Boolean.valueOf(in.get() != 0);
+    } else if (t instanceof IntegerType || t instanceof DateType) { for (int i = 0; i < n; i++) out[i] = Integer.valueOf(in.getInt());
+    } else if (t instanceof FloatType) { for (int i = 0; i < n; i++) out[i] = Float.valueOf(in.getFloat());
+    } else if (t instanceof DoubleType) { for (int i = 0; i < n; i++) out[i] = Double.valueOf(in.getDouble());
+    } else { for (int i = 0; i < n; i++) out[i] = Long.valueOf(in.getLong()); }
+    if (valid != null) for (int i = 0; i < n; i++) if (valid[i] == 0) out[i] = null;
+    return out; }
+  static InternalRow row(Object[][] columns, int i) {
+    Object[] values = new Object[columns.length];
+    for (int c = 0; c < values.length; c++) values[c] = columns[c][i];
+    return new GenericInternalRow(values); }
+}
+
+/** Which files a relation has: asked of Python with the filters Spark pushed down. Equal keys mean equal rows, for ever. */
+public class FrazilFiles implements FileIndex {
+  public static final String DELETED = "frazil.deleted", SEQUENCE = "frazil.sequence";
+  final String bridge; final String key, root; final long size; final StructType constants;
+  public FrazilFiles(String bridge, String key, String root, long size, StructType constants) {
+    this.bridge = bridge; this.key = key; this.root = root; this.size = size; this.constants = constants; }
+  public scala.collection.immutable.Seq rootPaths() { return Frazil.seq(Collections.singletonList(new Path(root))); }
+  public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
+    List parts = FrazilPlan.list(partitionFilters), all = new ArrayList(parts);
+    all.addAll(FrazilPlan.list(dataFilters));
+    FrazilColumns files = new FrazilColumns((byte[]) Frazil.ask(bridge, "listFiles", key, FrazilFilters.text(all), null));
+    boolean deletes = files.in.get() != 0;
+    Object[] paths = files.column(DataTypes.StringType), sizes = files.column(DataTypes.LongType);
+    Object[] deleted = deletes ? files.column(DataTypes.BinaryType) : null, sequence = deletes ? files.column(DataTypes.LongType) : null;
+    Object[][] columns = new Object[constants.fields().length][];
+    for (int c = 0; c < columns.length; c++) columns[c] = files.column(constants.fields()[c].dataType());
+    BasePredicate wanted = parts.isEmpty() ? null : predicate(parts);   // Spark does not check these again
+    ArrayList out = new ArrayList();
+    for (int i = 0; i < files.n; i++) {
+      InternalRow row = FrazilColumns.row(columns, i);
+      if (wanted != null && !wanted.eval(row)) continue;
+      FileStatus status = new FileStatus(((Long) sizes[i]).longValue(), false, 1, 128L << 20, 0L, new Path(paths[i].toString()));
+      HashMap extra = new HashMap();
+      if (deletes && deleted[i] != null) extra.put(DELETED, deleted[i]);
+      if (deletes && sequence[i] != null) extra.put(SEQUENCE, sequence[i]);
+      out.add(PartitionDirectory.apply(row, Frazil.seq(Collections.singletonList(new FileStatusWithMetadata(status, FrazilPlan.map(extra)))))); }
+    return Frazil.seq(out); }
+  BasePredicate predicate(List filters) {
+    HashMap used = new HashMap();
+    Expression all = null;
+    for (int i = 0; i < filters.size(); i++) {
+      Expression f = (Expression) filters.get(i);
+      all = all == null ? f : new And(all, f);
+      scala.collection.Iterator refs = f.references().iterator();
+      while (refs.hasNext()) { Attribute a = (Attribute) refs.next(); used.put(a.name(), a); } }
+    ArrayList attributes = new ArrayList();
+    for (int c = 0; c < constants.fields().length; c++) {
+      Object a = used.get(constants.fields()[c].name());
+      attributes.add(a != null ? a : FrazilPlan.attribute(constants.fields()[c])); }
+    return Predicate.createInterpreted((Expression) BindReferences.bindReference(all, new org.apache.spark.sql.catalyst.expressions.package$AttributeSeq(Frazil.seq(attributes)), false)); }
+  public String[] inputFiles() {
+    FrazilColumns files = new FrazilColumns((byte[]) Frazil.ask(bridge, "listFiles", key, "[]", null));
+    files.in.get();
+    Object[] paths = files.column(DataTypes.StringType);
+    String[] out = new String[paths.length];
+    for (int i = 0; i < out.length; i++) out[i] = new Path(paths[i].toString()).toUri().toString();
+    return out; }
+  public void refresh() {}
+  public long sizeInBytes() { return size; }
+  public StructType partitionSchema() { return constants; }
+  public boolean equals(Object o) { return o instanceof FrazilFiles && ((FrazilFiles) o).key.equals(key); }
+  public int hashCode() { return key.hashCode(); }
+  public String toString() { return "Frazil " + root; }
+}
+
+/** Rows that Python workers read. Columns and filters arrive when the query is planned, as for files. */
+public class FrazilRows extends BaseRelation implements CatalystScan {
+  final String bridge; final String key; final long size; final StructType schema; final org.apache.spark.sql.SQLContext context;
+  public FrazilRows(String bridge, String key, long size, StructType schema, org.apache.spark.sql.SQLContext context) {
+    this.bridge = bridge; this.key = key; this.size = size; this.schema = schema; this.context = context; }
+  public org.apache.spark.sql.SQLContext sqlContext() { return context; }
+  public StructType schema() { return schema; }
+  public long sizeInBytes() { return size; }
+  public boolean needConversion() { return false; }
+  public org.apache.spark.rdd.RDD buildScan(scala.collection.immutable.Seq columns, scala.collection.immutable.Seq filters) {
+    ArrayNode names = JsonNodeFactory.instance.arrayNode();
+    scala.collection.Iterator i = columns.iterator();
+    while (i.hasNext()) names.add(((Attribute) i.next()).name());
+    return (org.apache.spark.rdd.RDD) Frazil.ask(bridge, "readRows", key, names.toString(), FrazilFilters.text(FrazilPlan.list(filters))); }
+  public boolean equals(Object o) { return o instanceof FrazilRows && ((FrazilRows) o).key.equals(key); }
+  public int hashCode() { return key.hashCode(); }
+  public String toString() { return "Frazil by Arrow"; }
+}
+
+/** One plan for a scan, from one description in JSON: a union of relations, each projected to the columns of the table. */
+public class FrazilPlan {
+  public static scala.collection.immutable.Map map(Map m) { return (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.from(scala.jdk.javaapi.CollectionConverters.asScala(m)); }
+  public static List list(scala.collection.immutable.Seq s) {
+    ArrayList out = new ArrayList();
+    scala.collection.Iterator i = s.iterator();
+    while (i.hasNext()) out.add(i.next());
+    return out; }
+  static AttributeReference attribute(StructField f) {
+    return new AttributeReference(f.name(), f.dataType(), f.nullable(), f.metadata(), NamedExpression.newExprId(), Frazil.seq(new ArrayList())); }
+  public static boolean hasFileSystem(Object session, String scheme) {
+    try { org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, ((org.apache.spark.sql.classic.SparkSession) session).sessionState().newHadoopConf()); return true;
+    } catch (Throwable e) { return false; } }
+  public static LogicalPlan plan(String bridge, Object session, String description) throws Exception {
+    JsonNode all = Frazil.parse(description);
+    ArrayList plans = new ArrayList();
+    for (int i = 0; i < all.get("relations").size(); i++) plans.add(relation(bridge, (org.apache.spark.sql.classic.SparkSession) session, all.get("relations").get(i)));
+    if (plans.size() == 1) return (LogicalPlan) plans.get(0);
+    if (plans.size() > 1) return new Union(Frazil.seq(plans), false, false);
+    ArrayList attributes = new ArrayList();
+    StructField[] fields = Frazil.struct(all.get("schema")).fields();
+    for (int c = 0; c < fields.length; c++) attributes.add(attribute(fields[c]));
+    return new LocalRelation(Frazil.seq(attributes), Frazil.seq(new ArrayList()), false, scala.Option.empty()); }
+  static LogicalPlan relation(String bridge, org.apache.spark.sql.classic.SparkSession session, JsonNode r) throws Exception {
+    String kind = r.get("kind").asText(), key = r.get("key").asText();
+    long size = r.get("size").asLong();
+    if (kind.equals("arrow")) return LogicalRelation$.MODULE$.apply(new FrazilRows(bridge, key, size, Frazil.struct(r.get("data")), session.sqlContext()), false);
+    StructType constants = Frazil.struct(r.get("constants"));
+    HashMap options = new HashMap();
+    options.put("spark.sql.parquet.fieldId.read.enabled", "true");
+    FileFormat format = kind.equals("parquet") ? new org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat() : kind.equals("orc")
+      ? (FileFormat) new org.apache.spark.sql.execution.datasources.orc.OrcFileFormat() : new FrazilParquet();
+    HadoopFsRelation files = new HadoopFsRelation(new FrazilFiles(bridge, key, r.get("root").asText(), size, constants), constants, Frazil.struct(r.get("data")),
+      scala.Option.empty(), format, map(options), session);
+    LogicalRelation leaf = LogicalRelation$.MODULE$.apply(files, false);
+    HashMap found = new HashMap();
+    scala.collection.Iterator i = leaf.output().iterator();
+    while (i.hasNext()) { Attribute a = (Attribute) i.next(); found.put(a.name(), a); }
+    ArrayList out = new ArrayList();
+    boolean resolved = true;
+    for (int c = 0; c < r.get("select").size(); c++) {
+      JsonNode s = r.get("select").get(c);
+      String name = s.get(0).asText();
+      boolean column = s.size() == 2;                       // [name, column] or [name, null, SQL text]
+      Expression e = column ? (Expression) found.get(s.get(1).asText()) : session.sessionState().sqlParser().parseExpression(s.get(2).asText());
+      resolved = resolved && column;
+      out.add(new Alias(e, name, NamedExpression.newExprId(), Frazil.seq(new ArrayList()), scala.Option.empty(), Frazil.seq(new ArrayList()))); }
+    LogicalPlan plan = new Project(Frazil.seq(out), leaf);
+    return resolved ? plan : (LogicalPlan) session.sessionState().analyzer().execute(plan); }
+}

@@ -1,0 +1,42 @@
+package org.apache.spark.sql.connector.catalog;
+
+import java.lang.reflect.*;
+import java.util.*;
+import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+
+/** Spark's parser, and after it refused a text, ours. A dynamic proxy has whatever methods this Spark's ParserInterface has. */
+public class FrazilParser implements InvocationHandler {
+  final ParserInterface next;
+  public FrazilParser(ParserInterface next) { this.next = next; }
+  public Object invoke(Object self, Method method, Object[] arguments) throws Throwable {
+    try { return method.invoke(next, arguments); }
+    catch (InvocationTargetException e) {
+      Throwable cause = e.getTargetException();
+      LogicalPlan plan = cause instanceof ParseException && method.getName().startsWith("parsePlan") ? statement((String) arguments[0]) : null;
+      if (plan == null) throw cause;
+      return plan;
+    }
+  }
+  LogicalPlan statement(String text) {
+    Iterator keys = new ArrayList(Frazil.bridges.keySet()).iterator();
+    while (keys.hasNext()) {
+      String bridge = (String) keys.next();
+      Object found = Frazil.ask(bridge, "statement", text, org.apache.spark.sql.classic.SparkSession.active(), null);
+      if (found != null) return FrazilRunner.plan(bridge, "execute", found, null);
+    }
+    return null;
+  }
+  public static ParserInterface over(ParserInterface next) {
+    return (ParserInterface) Proxy.newProxyInstance(ParserInterface.class.getClassLoader(), new Class[] {ParserInterface.class}, new FrazilParser(next));
+  }
+  public static boolean is(Object parser) {
+    return Proxy.isProxyClass(parser.getClass()) && Proxy.getInvocationHandler(parser) instanceof FrazilParser;
+  }
+  public static ParserInterface under(Object parser) { return ((FrazilParser) Proxy.getInvocationHandler(parser)).next; }
+}
+
+public class FrazilParserBuilder extends scala.runtime.AbstractFunction2 {
+  public Object apply(Object session, Object parser) { return FrazilParser.over((ParserInterface) parser); }
+}

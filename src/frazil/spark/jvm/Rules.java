@@ -1,0 +1,106 @@
+package org.apache.spark.sql.connector.catalog;
+
+import java.util.*;
+import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.catalyst.plans.logical.*;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.command.ExternalCommandExecutor;
+import org.apache.spark.sql.execution.datasources.v2.*;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A statement that Python carries out when it is executed, not when it is analysed or explained. */
+public class FrazilRunner implements org.apache.spark.sql.connector.ExternalCommandRunner {
+  final String bridge; final Object a, b;
+  public FrazilRunner(String bridge, Object a, Object b) { this.bridge = bridge; this.a = a; this.b = b; }
+  public String[] executeCommand(String op, CaseInsensitiveStringMap options) {
+    return Frazil.strings(Frazil.value(Frazil.ask(bridge, op, a, b, org.apache.spark.sql.classic.SparkSession.active())));
+  }
+  public static LogicalPlan plan(String bridge, String op, Object a, Object b) {
+    return new ExternalCommandExecutor(new FrazilRunner(bridge, a, b), op, scala.collection.immutable.Map$.MODULE$.empty());
+  }
+}
+
+/** In the optimizer relations become the plan that Python makes of them, after the analysis commands that Spark has no way to run. */
+public class FrazilRule extends Rule {
+  final boolean commands;
+  public FrazilRule(boolean commands) { this.commands = commands; }
+  public TreeNode apply(TreeNode plan) { return ((LogicalPlan) plan).transformDown(new FrazilCases(this)); }
+
+  static FrazilTable table(Object plan) {
+    if (plan instanceof SubqueryAlias) return table(((SubqueryAlias) plan).child());
+    return plan instanceof DataSourceV2Relation && ((DataSourceV2Relation) plan).table() instanceof FrazilTable
+      ? (FrazilTable) ((DataSourceV2Relation) plan).table() : null;
+  }
+  static Object target(Object node) {
+    if (node instanceof DeleteFromTable) return ((DeleteFromTable) node).table();
+    if (node instanceof UpdateTable) return ((UpdateTable) node).table();
+    if (node instanceof MergeIntoTable) return ((MergeIntoTable) node).targetTable();
+    if (node instanceof OverwritePartitionsDynamic) return ((OverwritePartitionsDynamic) node).productElement(0);
+    return null;
+  }
+  boolean matches(Object node) {
+    Object target = commands ? target(node) : node;
+    return target != null && table(target) != null && ((LogicalPlan) node).resolved()
+      && (commands || node instanceof DataSourceV2Relation);
+  }
+  Object replace(Object node) { return commands ? command((LogicalPlan) node) : scan((DataSourceV2Relation) node); }
+
+  LogicalPlan command(LogicalPlan node) {
+    FrazilTable t = table(target(node));
+    return FrazilRunner.plan(t.bridge, node instanceof OverwritePartitionsDynamic ? "overwriteDynamic" : "rowLevel", t.key, node);
+  }
+
+  /** Python's plan below a projection that bears the relation's names and expression ids. */
+  LogicalPlan scan(DataSourceV2Relation relation) {
+    FrazilTable t = table(relation);
+    List names = new ArrayList();
+    scala.collection.Iterator i = relation.output().iterator();
+    while (i.hasNext()) names.add(((AttributeReference) i.next()).name());
+    String what = Frazil.json(Frazil.map(new Object[] {"columns", names, "options", relation.options().asCaseSensitiveMap()}));
+    LogicalPlan inner = (LogicalPlan) Frazil.ask(t.bridge, "scan", t.key, what, org.apache.spark.sql.classic.SparkSession.active());
+    Map byName = new HashMap();
+    i = inner.output().iterator();
+    while (i.hasNext()) { Attribute a = (Attribute) i.next(); byName.put(a.name(), a); }
+    List out = new ArrayList();
+    i = relation.output().iterator();
+    while (i.hasNext()) {
+      AttributeReference a = (AttributeReference) i.next();
+      if (!byName.containsKey(a.name())) throw new IllegalStateException("the scan of " + t.name + " lacks column " + a.name());
+      out.add(new Alias((Expression) byName.get(a.name()), a.name(), a.exprId(), a.qualifier(), scala.Option.apply(a.metadata()),
+        Frazil.seq(new ArrayList())));
+    }
+    return new Project(Frazil.seq(out), inner);
+  }
+
+  /** A condition as a tree of connector predicates, or null if it is more than those can say. */
+  public static String predicate(Expression condition) {
+    Expression folded = (Expression) condition.transformUp(new FrazilFolding());
+    scala.Option found = DataSourceV2Strategy$.MODULE$.translateFilterV2(folded);
+    return found.isDefined() ? Frazil.json(Frazil.tree(found.get())) : null;
+  }
+}
+
+public class FrazilCases extends scala.runtime.AbstractPartialFunction {
+  final FrazilRule rule;
+  public FrazilCases(FrazilRule rule) { this.rule = rule; }
+  public boolean isDefinedAt(Object node) { return rule.matches(node); }
+  public Object applyOrElse(Object node, scala.Function1 otherwise) { return rule.matches(node) ? rule.replace(node) : otherwise.apply(node); }
+}
+
+/** Constants in a condition of the analyser are not folded yet: id > cast(5 as bigint). */
+public class FrazilFolding extends scala.runtime.AbstractPartialFunction {
+  public boolean isDefinedAt(Object e) {
+    return e instanceof Cast && ((Cast) e).foldable() && ((Cast) e).resolved();
+  }
+  public Object applyOrElse(Object e, scala.Function1 otherwise) {
+    if (!isDefinedAt(e)) return otherwise.apply(e);
+    return new Literal(((Expression) e).eval(org.apache.spark.sql.catalyst.InternalRow.empty()), ((Expression) e).dataType());
+  }
+}
+
+public class FrazilRuleBuilder extends scala.runtime.AbstractFunction1 {
+  final boolean commands;
+  public FrazilRuleBuilder(boolean commands) { this.commands = commands; }
+  public Object apply(Object session) { return new FrazilRule(commands); }
+}

@@ -1,0 +1,88 @@
+"""What kinds of files a snapshot has: enough to choose the relations of a scan before its filters are known."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from frazil.iceberg import manifest_schema as ids
+from frazil.iceberg.actions.action import Context
+from frazil.iceberg.data_file import Content
+from frazil.iceberg.entries import Entries
+from frazil.iceberg.manifest_list import DATA, read_manifest_list
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.snapshot import Snapshot
+from frazil.io.store import Store
+
+_COLUMNS = frozenset(
+    {
+        *(ids.STATUS, ids.CONTENT, ids.FILE_PATH, ids.FILE_FORMAT, ids.FILE_SIZE, ids.RECORD_COUNT),
+        *(ids.SEQUENCE_NUMBER, ids.SNAPSHOT_ID),
+    }
+)
+_REMEMBERED = 64
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The live files of a snapshot by spec, with few columns; and what its deletes are."""
+
+    data: tuple[Entries, ...]
+    has_position_deletes: bool
+    newest_equality_delete: int
+    """Sequence number of the newest equality delete file, 0 if there is none: only older files can be hit by one."""
+
+    def __iter__(self) -> Iterator[Entries]:
+        return iter(self.data)
+
+
+def is_native(entries: Entries, newest_equality_delete: int) -> npt.NDArray[np.bool_]:
+    """Where Spark's own reader may read a file: a property of the file alone, whatever a query's filters are."""
+    lowered = pc.utf8_lower(entries.column(ids.FILE_FORMAT))
+    parquet: npt.NDArray[np.bool_] = pc.equal(lowered, "parquet").to_numpy(zero_copy_only=False)
+    result: npt.NDArray[np.bool_] = parquet & (entries.numpy(ids.SEQUENCE_NUMBER) >= newest_equality_delete)
+    return result
+
+
+_known: OrderedDict[tuple[str, int], Contents] = OrderedDict()
+_lock = Lock()
+
+
+def contents_of(metadata: TableMetadata, store: Store, snapshot: Snapshot | None) -> Contents:
+    """What a snapshot has. Snapshots never change: the answer is remembered."""
+    if snapshot is None:
+        return Contents((), False, 0)
+    key = (metadata.table_uuid or metadata.location, snapshot.snapshot_id)
+    with _lock:
+        if key in _known:
+            _known.move_to_end(key)
+            return _known[key]
+    found = _read(metadata, store, snapshot)
+    with _lock:
+        _known[key] = found
+        while len(_known) > _REMEMBERED:
+            _known.popitem(last=False)
+    return found
+
+
+def _read(metadata: TableMetadata, store: Store, snapshot: Snapshot) -> Contents:
+    specs = {spec.spec_id: spec for spec in metadata.partition_specs}
+    manifests = [item for item in read_manifest_list(store, snapshot, specs) if item.has_live_files]
+    reader = Context(metadata, store).reader
+    data, positions, newest = [], False, 0
+    for entries in reader.read([item for item in manifests if item.content == DATA], _COLUMNS):
+        live = entries.filter(entries.live)
+        if len(live):
+            data.append(Entries(live.spec, live.partition_type, {key: live.column(key) for key in _COLUMNS}))
+    for entries in reader.read([item for item in manifests if item.content != DATA], _COLUMNS):
+        live = entries.filter(entries.live)
+        equality = live.numpy(ids.CONTENT) == Content.EQUALITY_DELETES
+        positions = positions or not equality.all()
+        newest = max(newest, int(live.numpy(ids.SEQUENCE_NUMBER)[equality].max(initial=0)))
+    return Contents(tuple(data), positions, newest)

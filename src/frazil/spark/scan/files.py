@@ -1,0 +1,131 @@
+"""The files of a relation: planned when Spark asks, with the filters it pushed down, and sent in one byte string."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.errors import Unsupported
+from frazil.iceberg import manifest_schema as ids
+from frazil.iceberg.entries import Entries
+from frazil.iceberg.planning import PlannedFiles, ScanPlan
+from frazil.iceberg.scan import Scan
+from frazil.io.store import ForwardingStore, Store, Stores
+from frazil.model.expressions import Expression
+from frazil.model.schema import Schema
+from frazil.spark.scan.columns import pack
+from frazil.spark.scan.contents import is_native
+from frazil.spark.scan.deletes import deleted_rows
+from frazil.spark.scan.filters import numbered, pushed_filter
+
+if TYPE_CHECKING:
+    from frazil.iceberg.metadata import TableMetadata
+    from frazil.iceberg.snapshot import Snapshot
+
+Values = Callable[[Entries], pa.Array]
+"""A constant of each file."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A column that has one value in each file: a hidden partition column of the relation."""
+
+    name: str
+    spark_type: Any
+    values: Values
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A part of a scan: some kinds of files of one snapshot. Its key says all that its rows depend on."""
+
+    key: str
+    metadata: TableMetadata
+    store: Store
+    snapshot: Snapshot | None
+    schema: Schema
+    """The columns that filters may name, with the relation's names."""
+    constants: tuple[Constant, ...] = ()
+    specs: frozenset[int] | None = None
+    """Files of these partition specs only; None for all."""
+    native: bool | None = None
+    """Files that Spark's reader can read, those it cannot, or (None) both."""
+    newest_equality_delete: int = 0
+    deletes: bool = False
+    """Whether deleted positions travel with the files."""
+    wanted: Schema = field(default_factory=lambda: Schema(()))
+    """The columns of the table, with their own names (for the Arrow path)."""
+
+    def filter(self, text: str) -> Expression:
+        """Filters that Spark pushed down, bound."""
+        return pushed_filter(text, self.schema)
+
+    def plan(self, where: Expression) -> tuple[ScanPlan, list[PlannedFiles]]:
+        """The plan of the snapshot, and what of it belongs to this relation."""
+        plan = Scan(self.metadata, self.store, self.snapshot, numbered(self.schema), where).plan()
+        return plan, [picked for part in plan.parts if len((picked := self._pick(part)).entries)]
+
+    def _pick(self, part: PlannedFiles) -> PlannedFiles:
+        entries = part.entries
+        if self.specs is not None and entries.spec.spec_id not in self.specs:
+            return PlannedFiles(entries.slice(0, 0), part.deletes.take(np.zeros(0, dtype=np.int64)))
+        if self.native is None:
+            return part
+        mask = is_native(entries, self.newest_equality_delete) == self.native
+        if mask.all():
+            return part
+        rows = np.flatnonzero(mask)
+        return PlannedFiles(entries.take(pa.array(rows)), part.deletes.take(rows))
+
+
+def list_files(relation: Relation, filters: str) -> bytes:
+    """The files that may hold rows Spark wants, with the constants of each and its deleted positions."""
+    plan, parts = relation.plan(relation.filter(filters))
+    count = sum(len(part.entries) for part in parts)
+    chunks = [count.to_bytes(4, "little"), b"\1" if relation.deletes else b"\0"]
+
+    def add(values: Values, empty: pa.DataType) -> None:
+        arrays = [values(part.entries) for part in parts]
+        chunks.append(pack(pa.concat_arrays(arrays) if arrays else pa.array([], empty)))
+
+    add(lambda entries: jvm_paths(relation.store, entries.column(ids.FILE_PATH)), pa.string())
+    add(lambda entries: entries.column(ids.FILE_SIZE), pa.int64())
+    if relation.deletes:
+        chunks.append(pack(pa.array(list(deleted_rows(relation.metadata, relation.store, plan, parts)), pa.binary())))
+    for constant in relation.constants:
+        add(constant.values, pa.int64())
+    return b"".join(chunks)
+
+
+# Locations
+
+
+def jvm_paths(store: Store, paths: pa.Array) -> pa.Array:
+    """Where the JVM finds files that the store finds at these locations."""
+    return pa.array(list(_jvm_paths(store, paths.to_pylist())), pa.string())
+
+
+def jvm_path(store: Store, location: str) -> str:
+    """Where the JVM finds a file that the store finds at this location."""
+    return next(_jvm_paths(store, [location]))
+
+
+def _jvm_paths(store: Store, places: list[str]) -> Iterator[str]:
+    if isinstance(store, ForwardingStore) and not isinstance(store, Stores):
+        routed = [store.route(place) for place in places]
+        for inner, place in routed:
+            yield from _jvm_paths(inner, [place])
+        return
+    for place in places:
+        if place.startswith("/"):
+            yield f"file:{place}"
+        elif place.startswith(("s3:", "s3n:")):
+            yield f"s3a:{place.partition(':')[2]}"
+        elif place.startswith("memory:"):
+            raise Unsupported(f"{place} is in the memory of this process", hint="Spark reads it by frazil.scan=arrow")
+        else:
+            yield place

@@ -1,0 +1,240 @@
+"""Schemas of tables as Spark's, and back.
+
+A Spark schema is the JSON form of a StructType (`df.schema.jsonValue()`), so nothing here needs a JVM.
+
+>>> from frazil.model.arrow import schema_from_anything
+>>> schema = schema_from_anything("id BIGINT NOT NULL, u UUID")
+>>> [(column["name"], column["type"]) for column in spark_struct(schema, field_ids=True)["fields"]]
+[('id', 'long'), ('u', 'string')]
+>>> spark_struct(schema, field_ids=True)["fields"][0]["metadata"]
+{'parquet.field.id': 1}
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from frazil.errors import InvalidSchema, Unsupported
+from frazil.model.arrow import schema_from_spark
+from frazil.model.fresh_ids import number_type
+from frazil.model.schema import Schema
+from frazil.model.transforms import human_string
+from frazil.model.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNsType,
+    TimestampType,
+    TimestamptzNsType,
+    TimestamptzType,
+    TimeType,
+    Type,
+    UnknownType,
+    UuidType,
+    VariantType,
+)
+from frazil.model.values import to_json
+
+FIELD_ID = "parquet.field.id"
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+EXISTS_DEFAULT = "EXISTS_DEFAULT"
+
+SparkJson = dict[str, Any]
+"""The JSON form of a StructType."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The types that a Spark has beside those all of them have."""
+
+    time: bool = True
+    geo: bool = True
+    nanoseconds: bool = True
+
+    @classmethod
+    def of_version(cls, version: str) -> Dialect:
+        """The types of a Spark version such as `4.0.1`.
+
+        >>> Dialect.of_version("4.0.1"), Dialect.of_version("4.3.0").nanoseconds
+        (Dialect(time=False, geo=False, nanoseconds=False), True)
+        """
+        numbers = tuple(int(part) for part in version.split(".")[:2])
+        return cls(time=numbers >= (4, 1), geo=numbers >= (4, 1), nanoseconds=numbers >= (4, 3))
+
+
+NEWEST = Dialect()
+
+_NAMES: dict[type[Type], str] = {
+    BooleanType: "boolean",
+    IntegerType: "integer",
+    LongType: "long",
+    FloatType: "float",
+    DoubleType: "double",
+    DateType: "date",
+    TimestampType: "timestamp_ntz",
+    TimestamptzType: "timestamp",
+    StringType: "string",
+    UuidType: "string",
+    FixedType: "binary",
+    BinaryType: "binary",
+    VariantType: "variant",
+    UnknownType: "void",
+}
+
+
+def spark_struct(schema: Schema | StructType, *, field_ids: bool = False, dialect: Dialect = NEWEST) -> SparkJson:
+    """A schema as Spark's. With `field_ids` Spark's Parquet reader and writer go by the ids of the fields.
+
+    Comments, defaults and nullability are kept; a type that this Spark has not is Unsupported.
+    """
+    return {"type": "struct", "fields": [_spark_field(column, "", field_ids, dialect) for column in schema.fields]}
+
+
+def _spark_field(column: NestedField, prefix: str, field_ids: bool, dialect: Dialect) -> SparkJson:
+    path = prefix + column.name
+    metadata: dict[str, Any] = {FIELD_ID: column.id} if field_ids else {}
+    if column.doc is not None:
+        metadata["comment"] = column.doc
+    if column.initial_default is not None or column.write_default is not None:
+        metadata[CURRENT_DEFAULT] = default_sql(column.type, column.write_default)
+        metadata[EXISTS_DEFAULT] = default_sql(column.type, column.initial_default)
+    return {
+        "name": column.name,
+        "type": _spark_type(column.type, path, field_ids, dialect),
+        "nullable": not column.required,
+        "metadata": metadata,
+    }
+
+
+def spark_type(type_: Type, *, path: str = "value", field_ids: bool = False, dialect: Dialect = NEWEST) -> Any:
+    """A type as Spark's JSON: a text, or an object for nested types. `path` is for the error."""
+    return _spark_type(type_, path, field_ids, dialect)
+
+
+def _spark_type(type_: Type, path: str, field_ids: bool, dialect: Dialect) -> Any:
+    if isinstance(type_, StructType):
+        return {
+            "type": "struct",
+            "fields": [_spark_field(column, f"{path}.", field_ids, dialect) for column in type_.fields],
+        }
+    if isinstance(type_, ListType):
+        return {
+            "type": "array",
+            "elementType": _spark_type(type_.element.type, f"{path}.element", field_ids, dialect),
+            "containsNull": not type_.element.required,
+        }
+    if isinstance(type_, MapType):
+        return {
+            "type": "map",
+            "keyType": _spark_type(type_.key.type, f"{path}.key", field_ids, dialect),
+            "valueType": _spark_type(type_.value.type, f"{path}.value", field_ids, dialect),
+            "valueContainsNull": not type_.value.required,
+        }
+    if isinstance(type_, DecimalType):
+        return f"decimal({type_.precision},{type_.scale})"
+    if isinstance(type_, TimeType) and dialect.time:
+        return "time(6)"
+    if isinstance(type_, GeometryType) and dialect.geo:
+        return f"geometry({type_.crs})"
+    if isinstance(type_, GeographyType) and dialect.geo and type_.algorithm == "spherical":
+        return f"geography({type_.crs}, SPHERICAL)"
+    if isinstance(type_, TimestampNsType | TimestamptzNsType) and dialect.nanoseconds:
+        return "timestamp_ntz(9)" if isinstance(type_, TimestampNsType) else "timestamp_ltz(9)"
+    name = _NAMES.get(type(type_))
+    if name is None:
+        raise Unsupported(
+            f"column {path!r} has type {type_}, which this version of Spark cannot hold",
+            hint="use a newer Spark, or read the table without it: table.scan(columns=[...]).to_arrow()",
+        )
+    return name
+
+
+def schema_from_struct(document: SparkJson) -> Schema:
+    """A schema from Spark's, with new ids: those a DataFrame carries are of the tables it came from.
+
+    Defaults are not taken over: they are SQL text, see `frazil.spark.defaults`.
+    """
+    _refuse_unsupported(document, "")
+    return schema_from_spark(document)
+
+
+def type_from_spark(document: Any) -> Type:
+    """A type from Spark's JSON; the ids inside it are 0."""
+    field = {"name": "value", "type": document, "nullable": True}
+    [column] = schema_from_struct({"type": "struct", "fields": [field]}).fields
+    return number_type(column.type, lambda _: 0)
+
+
+def _refuse_unsupported(document: Any, path: str) -> None:
+    """Name the column whose type a table cannot have, before the type parser says only the type."""
+    if isinstance(document, str):
+        if document.startswith(("interval", "calendar_interval", "day-time", "year-month", "object")):
+            raise InvalidSchema(f"column {path!r} has type {document}, which tables cannot hold", hint="cast it")
+        return
+    for column in document.get("fields", ()):
+        _refuse_unsupported(column["type"], f"{path}.{column['name']}".lstrip("."))
+    for inner in ("elementType", "keyType", "valueType"):
+        if inner in document:
+            _refuse_unsupported(document[inner], f"{path}.{inner.removesuffix('Type')}")
+
+
+def default_sql(type_: Type, value: Any) -> str:
+    """The SQL text of a canonical value, that Spark reads as a value of the column's type.
+
+    >>> default_sql(DateType(), 2), default_sql(StringType(), "it's"), default_sql(LongType(), None)
+    ("DATE '1970-01-03'", "'it\\\\'s'", 'NULL')
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(type_, BooleanType):
+        return "true" if value else "false"
+    if isinstance(type_, IntegerType | LongType):
+        return str(value)
+    if isinstance(type_, FloatType | DoubleType):
+        name = "FLOAT" if isinstance(type_, FloatType) else "DOUBLE"
+        shown = repr(value) if math.isfinite(value) else {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+        return f"CAST('{shown}' AS {name})"
+    if isinstance(type_, DecimalType):
+        return f"CAST('{value:f}' AS DECIMAL({type_.precision},{type_.scale}))"
+    if isinstance(type_, StringType):
+        return quoted(value)
+    if isinstance(type_, DateType):
+        return f"DATE '{human_string(type_, value)}'"
+    if isinstance(type_, BinaryType | FixedType):
+        return f"X'{value.hex()}'"
+    if isinstance(type_, UuidType):
+        return f"'{to_json(type_, value)}'"
+    words = {TimestampType: "TIMESTAMP_NTZ", TimestamptzType: "TIMESTAMP_LTZ", TimeType: "TIME"}
+    word = words.get(type(type_))
+    if word is not None:
+        return f"{word} '{to_json(type_, value)}'"
+    if isinstance(type_, ListType):
+        return f"array({', '.join(default_sql(type_.element.type, item) for item in value)})"
+    if isinstance(type_, MapType):
+        pairs = [f"{default_sql(type_.key.type, key)}, {default_sql(type_.value.type, item)}" for key, item in value]
+        return f"map({', '.join(pairs)})"
+    if isinstance(type_, StructType):
+        parts = [f"{quoted(part.name)}, {default_sql(part.type, part.write_default)}" for part in type_.fields]
+        return f"named_struct({', '.join(parts)})"
+    raise Unsupported(f"a default of type {type_} cannot be told to Spark", hint="read the table without that column")
+
+
+def quoted(text: str) -> str:
+    """A text as a literal of Spark SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
+    return f"'{escaped}'"
