@@ -17,6 +17,7 @@ from frazil.errors import (
     TableNotFound,
     Unsupported,
 )
+from tests.s3_service import S3Bucket
 
 
 @pytest.fixture
@@ -154,3 +155,20 @@ def test_a_notebook_shows_the_tables_and_no_markup_of_others(lake: frazil.Lake) 
     lake.create_table("db.t&amp", "id BIGINT")
     assert "<li>db.t&amp;amp</li>" in lake._repr_html_()
     assert repr(lake).startswith("Lake('lake', MemoryCatalog(")
+
+
+def test_a_bucket_is_a_lake(s3_bucket: S3Bucket) -> None:
+    lake = frazil.connect(f"{s3_bucket.location}/warehouse", **s3_bucket.properties)
+    lake.create_namespace("a.b", {"owner": "me"})
+    table = lake.create_table("a.t", "id BIGINT")
+    table.append([{"id": 1}])
+    again = frazil.connect(f"{s3_bucket.location}/warehouse", **s3_bucket.properties)
+    assert again.list_namespaces() == ["a"]
+    assert again.list_namespaces("a") == ["a.b"]
+    assert again.namespace_properties("a.b") == {"owner": "me"}
+    assert again.tables() == ["a.t"]
+    assert again.table("a.t").scan().to_arrow().num_rows == 1
+    again.drop_table("a.t", purge=True)
+    again.drop_namespace("a.b")
+    again.drop_namespace("a")
+    assert again.list_namespaces() == []

@@ -24,6 +24,8 @@ from frazil.errors import CommitFailed, InvalidArgument, TableAlreadyExists, Tab
 from frazil.io.store import Stores
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from frazil.catalog.definition import TableDefinition
     from frazil.iceberg.committer import Committer, TableState
     from frazil.iceberg.table import IcebergTable
@@ -44,6 +46,29 @@ class Lake:
     def close(self) -> None:
         """Let go of connections to a database. The lake can be used again after."""
         self.catalog.close()
+
+    # Spark.
+
+    def spark(self, name: str = "lake", **conf: Any) -> SparkSession:
+        """A Spark session, local unless told otherwise, that has this lake as catalog `name`.
+
+        Settings are keywords: `lake.spark(master="local[4]", **{"spark.driver.memory": "4g"})`.
+        """
+        from frazil.spark.session import spark_session
+
+        return spark_session(self, name, **conf)
+
+    def attach(self, spark: SparkSession, name: str = "lake") -> None:
+        """Make this lake the catalog `name` of a session, and of those made from it later."""
+        from frazil.spark.attach import attach
+
+        attach(self, spark, name)
+
+    def detach(self, spark: SparkSession, name: str = "lake") -> None:
+        """Take the catalog away from a session again."""
+        from frazil.spark.attach import detach
+
+        detach(spark, name)
 
     # Namespaces.
 

@@ -50,10 +50,9 @@ def all_cases(*versions: int) -> list[tuple[str, int]]:
     return [(name, version) for name, one in CASES.items() for version in versions if version in one.versions]
 
 
-FIXED_IN_PARTITIONS = (
-    "values of type fixed in a partition tuple: Java writes and expects their length in front of them, against Avro, "
-    "and so do we; a reader that keeps to Avro loses its way in the manifests of both"
-)
+FIXED_IN_PARTITIONS = {"identity_fixed_4"}
+"""Tables that only Java and we can read: Java puts the length before fixed values in the partition tuples of manifests,
+against Avro, and reads no others, so we do the same. Readers that keep to Avro lose their way in such manifests."""
 
 
 class Cannot(NamedTuple):

@@ -15,6 +15,9 @@ import duckdb_extension_iceberg
 import pyarrow as pa
 import pytest
 
+from frazil.iceberg.actions.action import Context
+from frazil.iceberg.data_file import Content
+from frazil.iceberg.manifest import ALL_COLUMNS
 from frazil.iceberg.table import IcebergTable
 from frazil.model.expressions import col
 from tests.interop.conftest import Built
@@ -23,7 +26,6 @@ from tests.interop.tables import (
     COLUMN,
     FIXED_IN_PARTITIONS,
     PRIMITIVES,
-    TEMPORAL,
     TRANSFORMS,
     Cannot,
     all_cases,
@@ -36,15 +38,11 @@ ONLY_PARQUET = Cannot("it reads data files in Parquet only", duckdb.NotImplement
 CANNOT = {
     "types_orc": ONLY_PARQUET,
     "types_avro": ONLY_PARQUET,
-    "identity_fixed_4": Cannot(FIXED_IN_PARTITIONS, AssertionError),
     "names_that_differ_in_case": Cannot("names of columns are case-insensitive in SQL; it adds _1", AssertionError),
     "equality_deletes_by_partition": Cannot("it applies equality deletes to all partitions", AssertionError),
     "nanoseconds": Cannot("it does not know timestamptz_ns", duckdb.Error),
 }
-NO_TRAVEL = {
-    **CANNOT,
-    "upgraded_from_v1": Cannot("it wants sequence numbers in manifest lists that were written as v1", duckdb.Error),
-}
+CASES = [case for case in all_cases(1, 2, 3) if case[0] not in FIXED_IN_PARTITIONS]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +59,7 @@ def read(duck: duckdb.DuckDBPyConnection, table: IcebergTable, rest: str = "", *
     return duck.execute(f"SELECT * FROM iceberg_scan('{table.metadata_location}'{at}) {rest}", values).to_arrow_table()
 
 
-@pytest.mark.parametrize(("name", "version"), parameters(all_cases(1, 2, 3), CANNOT))
+@pytest.mark.parametrize(("name", "version"), parameters(CASES, CANNOT))
 def test_current_rows_and_counts(duck: duckdb.DuckDBPyConnection, built: Built, name: str, version: int):
     table, rows = built(name, version)
     assert bag(read(duck, table), table.schema) == bag(rows, table.schema)
@@ -69,17 +67,20 @@ def test_current_rows_and_counts(duck: duckdb.DuckDBPyConnection, built: Built, 
     assert count == (len(rows),)
 
 
-MANY_SNAPSHOTS = [case for case in all_cases(2, 3) if case[0] not in {*TRANSFORMS, *CANNOT}]
+MANY_SNAPSHOTS = [case for case in CASES if case[1] > 1 and case[0] not in {*TRANSFORMS, *CANNOT}]
+NO_TRAVEL = {
+    "upgraded_from_v1": Cannot("it wants sequence numbers in manifest lists that were written as v1", duckdb.Error),
+}
 
 
 @pytest.mark.parametrize(("name", "version"), parameters(MANY_SNAPSHOTS, NO_TRAVEL))
 def test_rows_of_every_snapshot(duck: duckdb.DuckDBPyConnection, built: Built, name: str, version: int):
     table, _ = built(name, version)
     listed = duck.execute(
-        f"SELECT sequence_number, snapshot_id, manifest_list FROM iceberg_snapshots('{table.metadata_location}')"
+        f"SELECT snapshot_id, sequence_number, manifest_list FROM iceberg_snapshots('{table.metadata_location}')"
     ).fetchall()
-    mine = [(one.sequence_number, one.snapshot_id, one.manifest_list) for one in table.snapshots]
-    assert sorted(listed) == sorted(mine)
+    if name not in NO_TRAVEL:
+        assert sorted(listed) == sorted((one.snapshot_id, one.sequence_number, one.manifest_list) for one in table.snapshots)
     for snapshot in table.snapshots:
         at = table.scan(version=snapshot.snapshot_id)
         found = read(duck, table, at=f", snapshot_from_id = {snapshot.snapshot_id}")
@@ -92,8 +93,15 @@ def test_live_files(duck: duckdb.DuckDBPyConnection, built: Built, name: str, ve
     listed = duck.execute(
         f"SELECT file_path, record_count, status, content FROM iceberg_metadata('{table.metadata_location}')"
     ).fetchall()
-    found = sorted((path, count) for path, count, status, content in listed if status != "DELETED" and content == "DATA")
-    assert found == sorted((task.file.file_path, task.file.record_count) for task in table.scan().plan().tasks())
+    live = sorted((path, count, content) for path, count, status, content in listed if status != "DELETED")
+    context = Context(table.metadata, table.store)
+    names = {Content.DATA: "EXISTING", Content.POSITION_DELETES: "POSITION_DELETES", Content.EQUALITY_DELETES: "EQUALITY_DELETES"}
+    ours = [
+        (file.file_path, file.record_count, names[file.content])  # it says EXISTING where it means DATA
+        for entries in context.reader.read(context.manifests(table.current_snapshot), ALL_COLUMNS)
+        for file in entries.filter(entries.live).iter_files()
+    ]
+    assert live == sorted(ours)
 
 
 @pytest.mark.parametrize("text", PRIMITIVES)
@@ -108,13 +116,18 @@ def test_filters_on_every_type(duck: duckdb.DuckDBPyConnection, built: Built, te
             if text in ("float", "double") and sign == ">=":  # NaN is above all there
                 continue
             ours = table.scan(mine).to_arrow()
-            assert bag(read(duck, table, f"WHERE {name} {sign} ?", value), table.schema) == bag(ours, table.schema)
+            assert bag(read(duck, table, f'WHERE "{name}" {sign} ?', value), table.schema) == bag(ours, table.schema)
 
 
-FILTERED = [(name,) for name in TRANSFORMS if name.startswith(("truncate", "year", "month", "day", "hour", "identity"))]
+# An equality filter on a decimal that was truncated below zero ends in an INTERNAL error, which makes the connection
+# useless, so it is not even tried.
+BREAKS = {"truncate_decimal_9_2"}
+FILTERED = [(name,) for name in TRANSFORMS if not name.startswith("bucket") and name not in FIXED_IN_PARTITIONS | BREAKS]
+TO_ZERO = Cannot("it rounds the month and day of a time before 1970 towards zero, and skips its file", AssertionError)
+NO_FILTER = dict.fromkeys(("month_timestamp", "month_timestamptz", "day_timestamp", "day_timestamptz"), TO_ZERO)
 
 
-@pytest.mark.parametrize(("name",), [case for case in FILTERED if case[0] not in CANNOT])
+@pytest.mark.parametrize(("name",), parameters(FILTERED, NO_FILTER))
 def test_filters_on_partitions(duck: duckdb.DuckDBPyConnection, built: Built, name: str):
     table, _ = built(name, 2)
     for value in TRANSFORMS[name][2][:3]:

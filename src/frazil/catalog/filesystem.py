@@ -50,6 +50,8 @@ class FilesystemCatalog(Catalog):
         taken = NamespaceAlreadyExists(f"namespace {'.'.join(namespace)} exists already", hint="use it as it is")
         if self.namespace_exists(namespace):
             raise taken
+        if len(namespace) > 1:
+            self.ensure_namespace(namespace[:-1])
         place = self._properties_file(namespace)
         if self.store.exists(place):
             self.store.delete(place)  # of a namespace that was dropped

@@ -295,9 +295,12 @@ class FolderCommitter(Committer):
     def _check_history(self, version: Version, state: TableState, base: TableState) -> None:
         """We created a version, but the one it follows is gone: CommitFailed unless ours is in the table's history."""
         for _ in range(_ATTEMPTS):
-            later = next((one for one in self._listed() if one.number > version.number), None)
+            versions = self._listed()
+            later = next((one for one in versions if one.number > version.number), None)
             if later is None:
-                if self._store.exists(self._hint):  # who drops a table removes the hint before the versions
+                earlier = [one for one in versions if one.number < version.number]
+                # who drops a table removes the hint before the versions; another table may be here by now
+                if self._store.exists(self._hint) and not self._is_anothers(earlier, state.metadata):
                     raise self._unknown(version)
                 break
             try:
@@ -318,6 +321,10 @@ class FolderCommitter(Committer):
             f"version {version.number} of the table in {self.folder} was committed and deleted by others long ago",
             hint=f"this writer was stalled since {base.metadata_location}; refresh and try again",
         )
+
+    def _is_anothers(self, versions: Sequence[Version], ours: TableMetadata) -> bool:
+        """Whether the newest of these is of a table that was created here after ours was dropped and purged."""
+        return bool(versions) and read_state(self._store, versions[-1].location).metadata.table_uuid != ours.table_uuid
 
     def _is_in(
         self, found: TableMetadata, version: Version, later: Version, ours: TableMetadata, base: TableMetadata

@@ -7,10 +7,10 @@ name is refused, so a name can stand in a path as it is.
 TableName(namespace=('db', 'sales'), name='events')
 >>> str(table_name(("db", "t")))
 'db.t'
->>> namespace_name("db/..")
+>>> namespace_name("a/b")
 Traceback (most recent call last):
 ...
-frazil.errors.InvalidName: [INVALID_NAME] 'db/..' cannot be a name: it contains '/' Hint: ...
+frazil.errors.InvalidName: [INVALID_NAME] 'a/b' cannot be a name: it contains '/' Hint: ...
 """
 
 from __future__ import annotations

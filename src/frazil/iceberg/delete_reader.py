@@ -54,12 +54,13 @@ class DeleteReader:
         return found
 
     def _vector(self, delete: DataFile) -> DeletionVector:
-        place = (delete.content_offset, delete.content_size_in_bytes)
-        if delete.content_offset is None or delete.content_size_in_bytes is None or min(place) < 0:
+        offset, size = delete.content_offset, delete.content_size_in_bytes
+        if offset is None or size is None or offset < 0 or size < 0:
             raise MalformedMetadata(
-                f"deletion vector in {delete.file_path} has no place in it: {place}", hint="the manifest entry is damaged"
+                f"deletion vector in {delete.file_path} has offset {offset} and size {size}",
+                hint="the manifest entry is damaged",
             )
-        data = self._store.read_range(delete.file_path, delete.content_offset, delete.content_size_in_bytes)
+        data = self._store.read_range(delete.file_path, offset, size)
         return DeletionVector.from_blob(data, cardinality=delete.record_count)
 
     def _from_file(self, data_file: DataFile, delete: DataFile) -> DeletionVector | None:

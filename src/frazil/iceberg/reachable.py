@@ -30,7 +30,7 @@ from frazil.model.types import StructType
 _COLUMNS = frozenset(
     {*REQUIRED, ids.SNAPSHOT_ID, ids.SEQUENCE_NUMBER, ids.FILE_SEQUENCE_NUMBER, ids.FIRST_ROW_ID, ids.CONTENT}
 )
-_NO_FILES = pa.schema({"key": pa.string(), "path": pa.string(), "content": pa.int32()}).empty_table()
+_FILES = pa.schema({"key": pa.string(), "path": pa.string(), "content": pa.int32()})
 _MERGE_ROWS = 1_000_000
 _LISTS_AT_A_TIME = 16
 _SAME = (
@@ -58,7 +58,7 @@ class Files:
     @classmethod
     def none(cls, problems: tuple[str, ...] = ()) -> Files:
         """No files at all."""
-        return cls(_NO_FILES, problems=problems)
+        return cls(_FILES.empty_table(), problems=problems)
 
     def with_statistics(self, paths: Iterable[str]) -> Files:
         """The same files, and these statistics files."""
@@ -133,7 +133,7 @@ class Reachability:
             for key, manifest in zip(location_keys([item.manifest_path for item in listed]), listed, strict=True):
                 if key not in kept:
                     gone.setdefault(key, manifest)
-        manifests, files = list(gone.values()), _NO_FILES
+        manifests, files = list(gone.values()), _FILES.empty_table()
         if content:
             manifests, files = self._files_of_expired(manifests, problems)
             files = self._subtract(files, list(kept.values()))
@@ -170,7 +170,7 @@ class Reachability:
 
 def _distinct(groups: Iterable[pa.Table]) -> pa.Table:
     """One row per key: vectors of one Puffin file share its path, and a file may stand in many manifests."""
-    result, pending, waiting = _NO_FILES, [], 0
+    result, pending, waiting = _FILES.empty_table(), [], 0
     for group in groups:
         pending.append(group)
         waiting += group.num_rows
@@ -182,7 +182,7 @@ def _distinct(groups: Iterable[pa.Table]) -> pa.Table:
 def _first_of_each(tables: list[pa.Table]) -> pa.Table:
     grouped = pa.concat_tables(tables).group_by("key", use_threads=False)
     first = grouped.aggregate([("path", "first"), ("content", "first")])
-    return first.select(["key", "path_first", "content_first"]).rename_columns(_NO_FILES.column_names)
+    return first.select(["key", "path_first", "content_first"]).rename_columns(_FILES.names)
 
 
 def location_key(location: str) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import CommitConflict, CommitFailed, InvalidArgument
+from frazil.errors import CatalogError, CommitStateUnknown, FrazilError, StoreError
 from frazil.iceberg.committer import Committer, TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.refs import MAIN, SnapshotRef
@@ -334,7 +334,9 @@ class IcebergTable(Changes):
 
         try:
             yield
-        except (CommitFailed, CommitConflict, InvalidArgument):
+        except (CommitStateUnknown, StoreError, CatalogError):
+            raise
+        except FrazilError:
             remove_files(self._store, files)
             raise
 

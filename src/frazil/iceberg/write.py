@@ -12,7 +12,7 @@ import pyarrow as pa
 from frazil import ambient
 from frazil.errors import FrazilError, InvalidSchema
 from frazil.iceberg import properties as props
-from frazil.iceberg.data_file import Content, DataFile
+from frazil.iceberg.data_file import Content, DataFile, partition_key
 from frazil.iceberg.data_locations import data_location
 from frazil.iceberg.delete_index import comparable
 from frazil.iceberg.entries import canonical_list
@@ -121,8 +121,7 @@ class RowWriter:
             yield values, table if stop - start == table.num_rows else table.take(rows)
 
     def _write(self, values: tuple[Any, ...], rows: pa.Table) -> None:
-        # NaN is not equal to itself, and -0.0 is equal to 0.0, which is another partition
-        key = tuple(repr(value) if isinstance(value, float) else value for value in values)
+        key = partition_key(values)
         if key not in self._open:
             self._open[key] = (values, self._new_file(values))
         _, writer = self._open[key]

@@ -387,6 +387,7 @@ RESERVED_IDS = frozenset(
     {
         *(DELETED_ID, SPEC_ID_ID, PARTITION_ID, DELETE_ROW_ID),
         *(column.id for column in (FILE, POS, DELETE_FILE_PATH, DELETE_POS, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)),
-        *(2147483543, 2147483542, 2147483541),
+        # of the changelog, and of the table `position_deletes`
+        *(2147483543, 2147483542, 2147483541, 2147483641, 2147483640),
     }
 )

@@ -49,23 +49,30 @@ class TableHandle:
         return self.table.identifier
 
     @property
+    def rows(self) -> str:
+        """What decides the rows: equal for tables that differ only in properties and the like."""
+        return json.dumps(self._rows(), separators=(",", ":"))
+
+    @property
     def key(self) -> str:
-        """What decides the rows, as JSON."""
-        return json.dumps(
-            {
-                "name": self.table.identifier,
-                "uuid": self.table.metadata.table_uuid,
-                "metadata": self.table.metadata_location,
-                "snapshot": None if self.snapshot is None else self.snapshot.snapshot_id,
-                "schema": self.schema.schema_id,
-                "kind": self.kind,
-                "branch": self.branch,
-                "of": self.metadata_name,
-                "pinned": self.pinned,
-                "token": self.token,
-            },
-            separators=(",", ":"),
-        )
+        """What decides the rows, and where to find them again."""
+        return json.dumps({**self._rows(), "metadata": self.table.metadata_location}, separators=(",", ":"))
+
+    def _rows(self) -> dict[str, Any]:
+        metadata = self.table.metadata
+        return {
+            "name": self.table.identifier,
+            "uuid": metadata.table_uuid or metadata.location,
+            "snapshot": None if self.snapshot is None else self.snapshot.snapshot_id,
+            "schema": self.schema.schema_id,
+            "kind": self.kind,
+            "branch": self.branch,
+            "of": self.metadata_name,
+            # a metadata table shows all of the metadata, not only a snapshot
+            "at": self.table.metadata_location if self.kind == "metadata" else None,
+            "pinned": self.pinned,
+            "token": self.token,
+        }
 
     def with_options(self, options: Mapping[str, str]) -> TableHandle:
         """The handle for one read or write."""

@@ -18,7 +18,6 @@ from frazil.iceberg.manifest_list import ManifestFile
 from frazil.iceberg.metadata import MetadataLogEntry, SnapshotLogEntry
 from frazil.iceberg.metadata_tables import METADATA_TABLES, Source, metadata_table_schema, read
 from frazil.iceberg.metadata_tables.readable_metrics import MapIndex, readable_bounds
-from frazil.iceberg.metadata_tables.source import Source as SourceOfManifests
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.write import as_data_file
 from frazil.io.data_files import write_data_file
@@ -186,7 +185,7 @@ def test_a_partition_field_dropped_from_a_v1_spec_keeps_the_type_of_its_values()
     assert str(struct_of(table, "files", "partition").fields[0].type) == "int"
     found = {row["spec_id"]: row["partition"] for row in table.inspect("files").to_pylist()}
     assert len(found) == 2
-    assert [value for value in found[max(found)].values()] == [None]
+    assert list(found[max(found)].values()) == [None]
     assert table.inspect("partitions").num_rows == 2
 
 
@@ -194,7 +193,7 @@ def test_a_partition_field_whose_column_is_gone_is_not_shown() -> None:
     table = new_table(partition_by=("part",))
     table.append(rows(1, part=7))
     table.update_spec().remove_field("part").commit()
-    table.update_schema().delete_column("part").commit()
+    table.update_schema().drop_column("part").commit()
     assert "partition" not in table.inspect("files").column_names
     assert "partition" not in table.inspect("entries").schema.field("data_file").type.names
     assert table.inspect("partitions").column_names[0] == "record_count"
@@ -376,7 +375,7 @@ def test_a_long_vector_is_given_in_several_batches() -> None:
     table = new_table(3)
     table.append([{"id": number, "name": None, "part": None} for number in range(70_000)])
     [file] = live_files(table)
-    table.new_row_delta().add_deletes(vector(table, file, *range(0, 70_000))).commit()
+    table.new_row_delta().add_deletes(vector(table, file, *range(70_000))).commit()
     found = table.inspect("position_deletes")
     assert found["pos"].to_pylist() == list(range(70_000))
     assert found["pos"].num_chunks == 2
@@ -407,7 +406,7 @@ def test_a_manifest_that_several_snapshots_list_is_counted_once() -> None:
     table.append(rows(1))
     table.new_fast_append().append_files([]).commit()
     table.append(rows(2))
-    source = SourceOfManifests(table.metadata, table.store, "", table.current_snapshot)
+    source = Source(table.metadata, table.store, "", table.current_snapshot)
     assert len(source.all_manifests) == 2
     assert table.inspect("all_data_files").num_rows == 2
     assert table.inspect("all_manifests").num_rows == sum(len(listed) for _, listed in source.manifests_by_snapshot)

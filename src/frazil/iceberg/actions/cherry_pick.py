@@ -12,7 +12,7 @@ from frazil.errors import CommitConflict, InvalidArgument
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.file_changes import FileChanges
-from frazil.iceberg.data_file import Status
+from frazil.iceberg.data_file import Status, partition_key
 from frazil.iceberg.entries import Entries
 from frazil.iceberg.manifest import ALL_COLUMNS, CORE_COLUMNS
 from frazil.iceberg.manifest_list import DATA
@@ -101,7 +101,7 @@ class CherryPick(FileChanges):
                 replace(file, first_row_id=None, data_sequence_number=None, file_sequence_number=None)
                 for file in entries.iter_files()
             ]
-            replaced.update((entries.spec.spec_id, values) for values in entries.partition_tuples())
+            replaced.update((entries.spec.spec_id, partition_key(values)) for values in entries.partition_tuples())
         if dynamic:
             _check_partitions_unchanged(context, picked, parent, replaced)
             for entries in _made_by(context, picked, Status.DELETED):
@@ -137,9 +137,13 @@ def _check_partitions_unchanged(
         if snapshot.snapshot_id == base:
             return
         for entries in _made_by(context, snapshot, Status.ADDED):
-            both = replaced.intersection((entries.spec.spec_id, values) for values in entries.partition_tuples())
+            both = [
+                values
+                for values in entries.partition_tuples()
+                if (entries.spec.spec_id, partition_key(values)) in replaced
+            ]
             if both:
-                _, values = next(iter(both))
+                values = both[0]
                 path = entries.spec.path_of([column.type for column in entries.partition_type.fields], values)
                 raise CommitConflict(
                     f"snapshot {picked.snapshot_id} cannot be cherry-picked: snapshot {snapshot.snapshot_id} "

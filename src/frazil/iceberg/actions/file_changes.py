@@ -68,6 +68,15 @@ class FileChanges(SnapshotAction):
             self._start = (None if parent is None else parent.snapshot_id,)
         return snapshots_since(context, self._start[0], parent)
 
+    def check_row_ids(self, context: Context, since: Sequence[Snapshot]) -> None:
+        """Rows read before the table had row ids are copied without: refuse if they were given ids meanwhile."""
+        start = None if self._start is None else context.metadata.snapshot_or_none(self._start[0])
+        if start is not None and start.first_row_id is None and since and since[0].first_row_id is not None:
+            raise CommitConflict(
+                "a concurrent commit, the first of format version 3, gave ids to the rows that are rewritten",
+                hint="read the table again and repeat the change",
+            )
+
     def change(self, context: Context, parent: Snapshot | None, manifests: Sequence[ManifestFile]) -> Change:
         self._check_deletes_allowed(context)
         data = [manifest for manifest in manifests if manifest.content == DATA]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -159,8 +159,10 @@ def remove_files(
             kept.append(manifest)
             continue
         full = context.reader.read_one(manifest, ALL_COLUMNS)
-        live = full.live
-        rewritten = with_deleted(full.filter(live), mask[live], snapshot_id)
+        # what an earlier step of this commit removed stays on record
+        gone = mask | (~full.live & (full.numpy(ids.SNAPSHOT_ID) == snapshot_id))
+        told = full.live | gone
+        rewritten = with_deleted(full.filter(told), gone[told], snapshot_id)
         kept.extend(write_manifests(context, [rewritten], manifest.content, snapshot_id, name))
         removed.append(full.filter(mask))
         replaced += 1
@@ -257,6 +259,9 @@ def _pack(manifests: Sequence[ManifestFile], target: int) -> Iterator[list[Manif
 
 def _carried(context: Context, manifest: ManifestFile, snapshot_id: int) -> Entries:
     """Entries for a merged manifest: this commit's own keep their status, older live ones become existing."""
+    if context.metadata.format_version == 1:
+        # there are no sequence numbers to assign: all count as zero, those of this commit too
+        manifest = replace(manifest, sequence_number=0)
     entries = context.reader.read_one(manifest, ALL_COLUMNS)
     if manifest.sequence_number == UNASSIGNED:
         # not committed yet: what reading filled in from the placeholder must stay unassigned

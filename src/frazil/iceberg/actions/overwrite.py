@@ -88,6 +88,8 @@ class OverwriteFiles(FileChanges):
         if not (self._check_data or self._check_deletes):
             return
         since = self.since(context, parent)
+        if self._added_data and self._removed:
+            self.check_row_ids(context, since)
         told = (self._conflict_filter, self._where, AlwaysTrue())
         where = next(expression for expression in told if expression is not None)
         matching = FileFilter(context.metadata, context.metadata.current_schema, where, self._case_sensitive)

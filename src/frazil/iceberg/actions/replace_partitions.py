@@ -8,11 +8,12 @@ from typing import Any, Self
 import numpy as np
 
 from frazil.errors import CommitConflict
+from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg import validation
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.actions.file_changes import FileChanges
 from frazil.iceberg.actions.snapshot_action import Change
-from frazil.iceberg.data_file import DataFile, Status
+from frazil.iceberg.data_file import Content, DataFile, Status, partition_key
 from frazil.iceberg.entries import Entries, Mask
 from frazil.iceberg.manifest_list import DATA, DELETES, ManifestFile
 from frazil.iceberg.snapshot import OVERWRITE, Snapshot
@@ -54,15 +55,26 @@ class ReplacePartitions(FileChanges):
     def _replaced(self, entries: Entries) -> Mask:
         """Entries of a partition that gets new files, under the same spec."""
         partitions: set[tuple[Any, ...]] = {
-            file.partition for file in self._added_data if file.spec_id == entries.spec.spec_id
+            partition_key(file.partition) for file in self._added_data if file.spec_id == entries.spec.spec_id
         }
         if not partitions or not len(entries):
             return np.zeros(len(entries), dtype=bool)
-        return np.fromiter((values in partitions for values in entries.partition_tuples()), bool, len(entries))
+        keys = (partition_key(values) for values in entries.partition_tuples())
+        return np.fromiter((key in partitions for key in keys), bool, len(entries))
 
     def change(self, context: Context, parent: Snapshot | None, manifests: Sequence[ManifestFile]) -> Change:
         specs = {file.spec_id for file in self._added_data}
-        self._removal.matches = self._delete_removal.matches = lambda _, entries: self._replaced(entries)
+        has_other_specs = len(context.metadata.partition_specs) > 1
+
+        def deletes(_: ManifestFile, entries: Entries) -> Mask:
+            found = self._replaced(entries)
+            if entries.spec.is_unpartitioned and has_other_specs:
+                # without a partition an equality delete is for the whole table, also for files that stay
+                found &= entries.numpy(ids.CONTENT) != Content.EQUALITY_DELETES
+            return found
+
+        self._removal.matches = lambda _, entries: self._replaced(entries)
+        self._delete_removal.matches = deletes
         self._removal.may_match = lambda manifest: manifest.partition_spec_id in specs
         self._delete_removal.may_match = self._removal.may_match
         return super().change(context, parent, manifests)

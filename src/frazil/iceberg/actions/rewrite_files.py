@@ -76,6 +76,7 @@ class RewriteFiles(FileChanges):
         if self._sequence_number is not None and context.metadata.format_version > 1:
             self._added_data = [replace(file, data_sequence_number=self._sequence_number) for file in self._added_data]
         since = self.since(context, parent)
+        self.check_row_ids(context, since)
         # with an older sequence number, equality deletes committed meanwhile still find the rows
         keeps_sequence = self._sequence_number is not None
         validation.no_new_deletes_for(context, since, self._replaced_data, ignore_equality=keeps_sequence)

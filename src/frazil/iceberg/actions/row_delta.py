@@ -83,7 +83,10 @@ class RowDelta(FileChanges):
             return
         validation.files_exist(context, since, self._referenced, skip_deletes=not self._check_deleted_files)
         vectors = {file.referenced_data_file for file in self._added_deletes if file.is_deletion_vector}
-        validation.no_new_vectors(context, since, {path for path in vectors if path is not None})
+        targets = {path for path in vectors if path is not None}
+        # a vector may not outlive its data file, however that went
+        validation.files_exist(context, since, targets)
+        validation.no_new_vectors(context, since, targets)
         where = AlwaysTrue() if self._conflict_filter is None else self._conflict_filter
         matching = FileFilter(context.metadata, context.metadata.current_schema, where)
         if self._check_data:

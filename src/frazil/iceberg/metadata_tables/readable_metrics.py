@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from itertools import count
+from itertools import count, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -101,16 +101,20 @@ class MapIndex:
     def __init__(self, maps: pa.Array) -> None:
         offsets = maps.offsets.to_numpy()
         keys = maps.keys.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
+        if len(keys) and keys.min() >= 0 and keys.max() < 1 << 16:
+            keys = keys.astype(np.uint16)  # numpy sorts these in linear time
         order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] ^ 1))  # what is before differs from the first
+        self._spans = dict(zip(ordered[starts].tolist(), pairwise([*starts.tolist(), len(ordered)]), strict=True))
         self._size = len(maps)
-        self._keys = keys[order]
         self._rows = np.repeat(np.arange(len(maps)), np.diff(offsets))[order]
         self._positions = order + offsets[0]
         self._items = maps.items
 
     def values(self, key: int) -> pa.Array:
         """For each map the value under the key, null where there is none."""
-        first, last = np.searchsorted(self._keys, key, "left"), np.searchsorted(self._keys, key, "right")
+        first, last = self._spans.get(key, (0, 0))
         where = np.full(self._size, -1, dtype=np.int64)
         where[self._rows[first:last]] = self._positions[first:last]
         return self._items.take(pa.array(where, mask=where < 0))

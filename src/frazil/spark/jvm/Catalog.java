@@ -131,13 +131,13 @@ public class FrazilColumn implements MetadataColumn {
   public DataType dataType() { return type; }
 }
 
-/** A table, a snapshot of one, or a metadata table. Its key says which: equal keys, equal rows. */
+/** A table, a snapshot of one, or a metadata table. The key finds it in Python; equal `rows`, equal rows. */
 public class FrazilTable implements Table, SupportsRead, SupportsWrite, SupportsMetadataColumns, TruncatableTable {
-  public final String bridge, key, name, id, version;
+  public final String bridge, key, rows, name, id, version;
   final StructType schema; final Transform[] partitioning; final Map properties; final MetadataColumn[] hidden;
   final Set capabilities = new HashSet();
   public FrazilTable(String bridge, Map t) {
-    this.bridge = bridge; key = (String) t.get("key"); name = (String) t.get("name");
+    this.bridge = bridge; key = (String) t.get("key"); rows = (String) t.get("rows"); name = (String) t.get("name");
     id = (String) t.get("id"); version = (String) t.get("version");
     schema = Frazil.struct(t.get("schema")); properties = (Map) t.get("properties");
     List list = (List) t.get("partitioning");
@@ -174,8 +174,8 @@ public class FrazilTable implements Table, SupportsRead, SupportsWrite, Supports
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new FrazilScan(schema); }
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new FrazilWrite(this, info); }
   public boolean truncateTable() { Frazil.ask(bridge, "truncate", key, null, null); return true; }
-  public boolean equals(Object o) { return o instanceof FrazilTable && ((FrazilTable) o).key.equals(key) && ((FrazilTable) o).bridge.equals(bridge); }
-  public int hashCode() { return key.hashCode(); }
+  public boolean equals(Object o) { return o instanceof FrazilTable && ((FrazilTable) o).rows.equals(rows) && ((FrazilTable) o).bridge.equals(bridge); }
+  public int hashCode() { return rows.hashCode(); }
   public String toString() { return name; }
 }
 

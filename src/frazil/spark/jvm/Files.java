@@ -1,6 +1,7 @@
 package org.apache.spark.sql.connector.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -92,18 +93,18 @@ public class FrazilColumns {
 
 /** Which files a relation has: asked of Python with the filters Spark pushed down. Equal keys mean equal rows, for ever. */
 public class FrazilFiles implements FileIndex {
-  public static final String DELETED = "frazil.deleted", SEQUENCE = "frazil.sequence";
+  public static final String DELETED = "frazil.deleted";
   final String bridge; final String key, root; final long size; final StructType constants;
   public FrazilFiles(String bridge, String key, String root, long size, StructType constants) {
     this.bridge = bridge; this.key = key; this.root = root; this.size = size; this.constants = constants; }
-  public scala.collection.immutable.Seq rootPaths() { return Frazil.seq(Collections.singletonList(new Path(root))); }
+  public scala.collection.immutable.Seq rootPaths() { return FrazilPlan.seq(Collections.singletonList(new Path(root))); }
   public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
     List parts = FrazilPlan.list(partitionFilters), all = new ArrayList(parts);
     all.addAll(FrazilPlan.list(dataFilters));
     FrazilColumns files = new FrazilColumns((byte[]) Frazil.ask(bridge, "listFiles", key, FrazilFilters.text(all), null));
     boolean deletes = files.in.get() != 0;
     Object[] paths = files.column(DataTypes.StringType), sizes = files.column(DataTypes.LongType);
-    Object[] deleted = deletes ? files.column(DataTypes.BinaryType) : null, sequence = deletes ? files.column(DataTypes.LongType) : null;
+    Object[] deleted = deletes ? files.column(DataTypes.BinaryType) : null;
     Object[][] columns = new Object[constants.fields().length][];
     for (int c = 0; c < columns.length; c++) columns[c] = files.column(constants.fields()[c].dataType());
     BasePredicate wanted = parts.isEmpty() ? null : predicate(parts);   // Spark does not check these again
@@ -114,9 +115,8 @@ public class FrazilFiles implements FileIndex {
       FileStatus status = new FileStatus(((Long) sizes[i]).longValue(), false, 1, 128L << 20, 0L, new Path(paths[i].toString()));
       HashMap extra = new HashMap();
       if (deletes && deleted[i] != null) extra.put(DELETED, deleted[i]);
-      if (deletes && sequence[i] != null) extra.put(SEQUENCE, sequence[i]);
-      out.add(PartitionDirectory.apply(row, Frazil.seq(Collections.singletonList(new FileStatusWithMetadata(status, FrazilPlan.map(extra)))))); }
-    return Frazil.seq(out); }
+      out.add(PartitionDirectory.apply(row, FrazilPlan.seq(Collections.singletonList(new FileStatusWithMetadata(status, FrazilPlan.map(extra)))))); }
+    return FrazilPlan.seq(out); }
   BasePredicate predicate(List filters) {
     HashMap used = new HashMap();
     Expression all = null;
@@ -129,7 +129,7 @@ public class FrazilFiles implements FileIndex {
     for (int c = 0; c < constants.fields().length; c++) {
       Object a = used.get(constants.fields()[c].name());
       attributes.add(a != null ? a : FrazilPlan.attribute(constants.fields()[c])); }
-    return Predicate.createInterpreted((Expression) BindReferences.bindReference(all, new org.apache.spark.sql.catalyst.expressions.package$AttributeSeq(Frazil.seq(attributes)), false)); }
+    return Predicate.createInterpreted((Expression) BindReferences.bindReference(all, new org.apache.spark.sql.catalyst.expressions.package$AttributeSeq(FrazilPlan.seq(attributes)), false)); }
   public String[] inputFiles() {
     FrazilColumns files = new FrazilColumns((byte[]) Frazil.ask(bridge, "listFiles", key, "[]", null));
     files.in.get();
@@ -155,10 +155,11 @@ public class FrazilRows extends BaseRelation implements CatalystScan {
   public long sizeInBytes() { return size; }
   public boolean needConversion() { return false; }
   public org.apache.spark.rdd.RDD buildScan(scala.collection.immutable.Seq columns, scala.collection.immutable.Seq filters) {
-    ArrayNode names = JsonNodeFactory.instance.arrayNode();
+    ObjectNode asked = JsonNodeFactory.instance.objectNode().put("filters", FrazilFilters.text(FrazilPlan.list(filters)));
+    ArrayNode names = asked.putArray("columns");
     scala.collection.Iterator i = columns.iterator();
     while (i.hasNext()) names.add(((Attribute) i.next()).name());
-    return (org.apache.spark.rdd.RDD) Frazil.ask(bridge, "readRows", key, names.toString(), FrazilFilters.text(FrazilPlan.list(filters))); }
+    return (org.apache.spark.rdd.RDD) Frazil.ask(bridge, "readRows", key, asked.toString(), context.sparkSession()); }
   public boolean equals(Object o) { return o instanceof FrazilRows && ((FrazilRows) o).key.equals(key); }
   public int hashCode() { return key.hashCode(); }
   public String toString() { return "Frazil by Arrow"; }
@@ -173,30 +174,33 @@ public class FrazilPlan {
     while (i.hasNext()) out.add(i.next());
     return out; }
   static AttributeReference attribute(StructField f) {
-    return new AttributeReference(f.name(), f.dataType(), f.nullable(), f.metadata(), NamedExpression.newExprId(), Frazil.seq(new ArrayList())); }
+    return new AttributeReference(f.name(), f.dataType(), f.nullable(), f.metadata(), NamedExpression.newExprId(), FrazilPlan.seq(new ArrayList())); }
+  static scala.collection.immutable.Seq seq(List l) { return (scala.collection.immutable.Seq) scala.jdk.javaapi.CollectionConverters.asScala(l).toSeq(); }
+  static StructType struct(JsonNode n) { return (StructType) DataType.fromJson(n.toString()); }
+  static String text(JsonNode n, String name) { return ((JsonNode) n.get(name)).asText(); }
   public static boolean hasFileSystem(Object session, String scheme) {
     try { org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, ((org.apache.spark.sql.classic.SparkSession) session).sessionState().newHadoopConf()); return true;
     } catch (Throwable e) { return false; } }
   public static LogicalPlan plan(String bridge, Object session, String description) throws Exception {
-    JsonNode all = Frazil.parse(description);
+    JsonNode all = new ObjectMapper().readTree(description), relations = (JsonNode) all.get("relations");   // Janino takes get() for the interface's
     ArrayList plans = new ArrayList();
-    for (int i = 0; i < all.get("relations").size(); i++) plans.add(relation(bridge, (org.apache.spark.sql.classic.SparkSession) session, all.get("relations").get(i)));
+    for (int i = 0; i < relations.size(); i++) plans.add(relation(bridge, (org.apache.spark.sql.classic.SparkSession) session, (JsonNode) relations.get(i)));
     if (plans.size() == 1) return (LogicalPlan) plans.get(0);
-    if (plans.size() > 1) return new Union(Frazil.seq(plans), false, false);
+    if (plans.size() > 1) return new Union(FrazilPlan.seq(plans), false, false);
     ArrayList attributes = new ArrayList();
-    StructField[] fields = Frazil.struct(all.get("schema")).fields();
+    StructField[] fields = FrazilPlan.struct((JsonNode) all.get("schema")).fields();
     for (int c = 0; c < fields.length; c++) attributes.add(attribute(fields[c]));
-    return new LocalRelation(Frazil.seq(attributes), Frazil.seq(new ArrayList()), false, scala.Option.empty()); }
+    return new LocalRelation(FrazilPlan.seq(attributes), FrazilPlan.seq(new ArrayList()), false, scala.Option.empty()); }
   static LogicalPlan relation(String bridge, org.apache.spark.sql.classic.SparkSession session, JsonNode r) throws Exception {
-    String kind = r.get("kind").asText(), key = r.get("key").asText();
-    long size = r.get("size").asLong();
-    if (kind.equals("arrow")) return LogicalRelation$.MODULE$.apply(new FrazilRows(bridge, key, size, Frazil.struct(r.get("data")), session.sqlContext()), false);
-    StructType constants = Frazil.struct(r.get("constants"));
+    String kind = text(r, "kind"), key = text(r, "key");
+    long size = ((JsonNode) r.get("size")).asLong();
+    if (kind.equals("arrow")) return LogicalRelation$.MODULE$.apply(new FrazilRows(bridge, key, size, FrazilPlan.struct((JsonNode) r.get("data")), session.sqlContext()), false);
+    StructType constants = FrazilPlan.struct((JsonNode) r.get("constants"));
     HashMap options = new HashMap();
     options.put("spark.sql.parquet.fieldId.read.enabled", "true");
     FileFormat format = kind.equals("parquet") ? new org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat() : kind.equals("orc")
       ? (FileFormat) new org.apache.spark.sql.execution.datasources.orc.OrcFileFormat() : new FrazilParquet();
-    HadoopFsRelation files = new HadoopFsRelation(new FrazilFiles(bridge, key, r.get("root").asText(), size, constants), constants, Frazil.struct(r.get("data")),
+    HadoopFsRelation files = new HadoopFsRelation(new FrazilFiles(bridge, key, text(r, "root"), size, constants), constants, FrazilPlan.struct((JsonNode) r.get("data")),
       scala.Option.empty(), format, map(options), session);
     LogicalRelation leaf = LogicalRelation$.MODULE$.apply(files, false);
     HashMap found = new HashMap();
@@ -204,13 +208,14 @@ public class FrazilPlan {
     while (i.hasNext()) { Attribute a = (Attribute) i.next(); found.put(a.name(), a); }
     ArrayList out = new ArrayList();
     boolean resolved = true;
-    for (int c = 0; c < r.get("select").size(); c++) {
-      JsonNode s = r.get("select").get(c);
-      String name = s.get(0).asText();
+    JsonNode select = (JsonNode) r.get("select");
+    for (int c = 0; c < select.size(); c++) {
+      JsonNode s = (JsonNode) select.get(c);
+      String name = ((JsonNode) s.get(0)).asText();
       boolean column = s.size() == 2;                       // [name, column] or [name, null, SQL text]
-      Expression e = column ? (Expression) found.get(s.get(1).asText()) : session.sessionState().sqlParser().parseExpression(s.get(2).asText());
+      Expression e = column ? (Expression) found.get(((JsonNode) s.get(1)).asText()) : session.sessionState().sqlParser().parseExpression(((JsonNode) s.get(2)).asText());
       resolved = resolved && column;
-      out.add(new Alias(e, name, NamedExpression.newExprId(), Frazil.seq(new ArrayList()), scala.Option.empty(), Frazil.seq(new ArrayList()))); }
-    LogicalPlan plan = new Project(Frazil.seq(out), leaf);
+      out.add(new Alias(e, name, NamedExpression.newExprId(), FrazilPlan.seq(new ArrayList()), scala.Option.empty(), FrazilPlan.seq(new ArrayList()))); }
+    LogicalPlan plan = new Project(FrazilPlan.seq(out), leaf);
     return resolved ? plan : (LogicalPlan) session.sessionState().analyzer().execute(plan); }
 }

@@ -31,7 +31,7 @@ public class FrazilParser implements InvocationHandler {
   public static ParserInterface over(ParserInterface next) {
     return (ParserInterface) Proxy.newProxyInstance(ParserInterface.class.getClassLoader(), new Class[] {ParserInterface.class}, new FrazilParser(next));
   }
-  public static boolean is(Object parser) {
+  public static boolean wraps(Object parser) {
     return Proxy.isProxyClass(parser.getClass()) && Proxy.getInvocationHandler(parser) instanceof FrazilParser;
   }
   public static ParserInterface under(Object parser) { return ((FrazilParser) Proxy.getInvocationHandler(parser)).next; }

@@ -25,7 +25,7 @@ public class FrazilRunner implements org.apache.spark.sql.connector.ExternalComm
 public class FrazilRule extends Rule {
   final boolean commands;
   public FrazilRule(boolean commands) { this.commands = commands; }
-  public TreeNode apply(TreeNode plan) { return ((LogicalPlan) plan).transformDown(new FrazilCases(this)); }
+  public TreeNode apply(TreeNode plan) { return ((LogicalPlan) plan).transformDown(new FrazilCases(this, (LogicalPlan) plan)); }
 
   static FrazilTable table(Object plan) {
     if (plan instanceof SubqueryAlias) return table(((SubqueryAlias) plan).child());
@@ -44,19 +44,26 @@ public class FrazilRule extends Rule {
     return target != null && table(target) != null && ((LogicalPlan) node).resolved()
       && (commands || node instanceof DataSourceV2Relation);
   }
-  Object replace(Object node) { return commands ? command((LogicalPlan) node) : scan((DataSourceV2Relation) node); }
+  Object replace(Object node, LogicalPlan plan) { return commands ? command((LogicalPlan) node) : scan((DataSourceV2Relation) node, plan); }
 
   LogicalPlan command(LogicalPlan node) {
     FrazilTable t = table(target(node));
     return FrazilRunner.plan(t.bridge, node instanceof OverwritePartitionsDynamic ? "overwriteDynamic" : "rowLevel", t.key, node);
   }
 
-  /** Python's plan below a projection that bears the relation's names and expression ids. */
-  LogicalPlan scan(DataSourceV2Relation relation) {
+  /**
+   * Python's plan below a projection that bears the relation's names and expression ids. A query that uses one hidden column has all of
+   * them in its relations; reading row positions that nobody looks at costs, so those are null here.
+   */
+  LogicalPlan scan(DataSourceV2Relation relation, LogicalPlan plan) {
     FrazilTable t = table(relation);
-    List names = new ArrayList();
+    Set used = new HashSet(), names = new LinkedHashSet();
+    if (relation.output().size() > t.schema.length()) references(plan, used);
     scala.collection.Iterator i = relation.output().iterator();
-    while (i.hasNext()) names.add(((AttributeReference) i.next()).name());
+    for (int n = 0; i.hasNext(); n++) {
+      AttributeReference a = (AttributeReference) i.next();
+      if (n < t.schema.length() || used.contains(a.exprId())) names.add(a.name());
+    }
     String what = Frazil.json(Frazil.map(new Object[] {"columns", names, "options", relation.options().asCaseSensitiveMap()}));
     LogicalPlan inner = (LogicalPlan) Frazil.ask(t.bridge, "scan", t.key, what, org.apache.spark.sql.classic.SparkSession.active());
     Map byName = new HashMap();
@@ -66,11 +73,19 @@ public class FrazilRule extends Rule {
     i = relation.output().iterator();
     while (i.hasNext()) {
       AttributeReference a = (AttributeReference) i.next();
-      if (!byName.containsKey(a.name())) throw new IllegalStateException("the scan of " + t.name + " lacks column " + a.name());
-      out.add(new Alias((Expression) byName.get(a.name()), a.name(), a.exprId(), a.qualifier(), scala.Option.apply(a.metadata()),
-        Frazil.seq(new ArrayList())));
+      Expression e = (Expression) byName.get(a.name());
+      if (e == null && names.contains(a.name())) throw new IllegalStateException("the scan of " + t.name + " lacks column " + a.name());
+      if (e == null) e = new Literal(null, a.dataType());
+      out.add(new Alias(e, a.name(), a.exprId(), a.qualifier(), scala.Option.apply(a.metadata()), Frazil.seq(new ArrayList())));
     }
     return new Project(Frazil.seq(out), inner);
+  }
+
+  static void references(LogicalPlan plan, Set ids) {
+    scala.collection.Iterator i = plan.references().iterator();
+    while (i.hasNext()) ids.add(((Attribute) i.next()).exprId());
+    i = plan.children().iterator();
+    while (i.hasNext()) references((LogicalPlan) i.next(), ids);
   }
 
   /** A condition as a tree of connector predicates, or null if it is more than those can say. */
@@ -82,10 +97,10 @@ public class FrazilRule extends Rule {
 }
 
 public class FrazilCases extends scala.runtime.AbstractPartialFunction {
-  final FrazilRule rule;
-  public FrazilCases(FrazilRule rule) { this.rule = rule; }
+  final FrazilRule rule; final LogicalPlan plan;
+  public FrazilCases(FrazilRule rule, LogicalPlan plan) { this.rule = rule; this.plan = plan; }
   public boolean isDefinedAt(Object node) { return rule.matches(node); }
-  public Object applyOrElse(Object node, scala.Function1 otherwise) { return rule.matches(node) ? rule.replace(node) : otherwise.apply(node); }
+  public Object applyOrElse(Object node, scala.Function1 otherwise) { return rule.matches(node) ? rule.replace(node, plan) : otherwise.apply(node); }
 }
 
 /** Constants in a condition of the analyser are not folded yet: id > cast(5 as bigint). */

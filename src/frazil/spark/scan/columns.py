@@ -6,14 +6,13 @@ numbers as they are, text and bytes as offsets and characters, structs as their 
 
 from __future__ import annotations
 
-import uuid
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.iceberg.entries import storage_arrow
 from frazil.model.types import StructType, TimeType, Type, UnknownType, UuidType
+from frazil.spark.scan.spark_arrow import uuid_text
 
 _NANOS_PER_MICRO = 1000
 
@@ -66,9 +65,9 @@ def to_spark(array: pa.Array, type_: Type) -> pa.Array:
         return pa.nulls(len(array), pa.int64())
     wanted = storage_arrow(type_)
     if array.type != wanted:
-        array = array.cast(wanted)
+        array = pa.nulls(len(array), wanted) if array.null_count == len(array) else array.cast(wanted)
     if isinstance(type_, UuidType):
-        return pa.array([None if value is None else str(uuid.UUID(bytes=value)) for value in array.to_pylist()])
+        return uuid_text(array)
     if isinstance(type_, TimeType):
         return pc.multiply(array.cast(pa.int64()), _NANOS_PER_MICRO)
     return array

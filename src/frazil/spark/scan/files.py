@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.errors import Unsupported
 from frazil.iceberg import manifest_schema as ids
+from frazil.iceberg.delete_index import Applied
 from frazil.iceberg.entries import Entries
 from frazil.iceberg.planning import PlannedFiles, ScanPlan
 from frazil.iceberg.scan import Scan
@@ -72,14 +74,22 @@ class Relation:
     def _pick(self, part: PlannedFiles) -> PlannedFiles:
         entries = part.entries
         if self.specs is not None and entries.spec.spec_id not in self.specs:
-            return PlannedFiles(entries.slice(0, 0), part.deletes.take(np.zeros(0, dtype=np.int64)))
+            return PlannedFiles(entries.slice(0, 0), part.deletes)
         if self.native is None:
             return part
         mask = is_native(entries, self.newest_equality_delete) == self.native
         if mask.all():
             return part
         rows = np.flatnonzero(mask)
-        return PlannedFiles(entries.take(pa.array(rows)), part.deletes.take(rows))
+        return PlannedFiles(entries.take(pa.array(rows)), _of_rows(part.deletes, rows))
+
+
+def _of_rows(applied: Applied, rows: npt.NDArray[np.int64]) -> Applied:
+    """The deletes of some of the files."""
+    counts = np.diff(applied.offsets)[rows]
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    numbers = [applied.of(int(row)) for row in rows[counts > 0]]
+    return Applied(offsets, np.concatenate(numbers) if numbers else np.zeros(0, dtype=np.int64))
 
 
 def list_files(relation: Relation, filters: str) -> bytes:
@@ -106,26 +116,29 @@ def list_files(relation: Relation, filters: str) -> bytes:
 
 def jvm_paths(store: Store, paths: pa.Array) -> pa.Array:
     """Where the JVM finds files that the store finds at these locations."""
-    return pa.array(list(_jvm_paths(store, paths.to_pylist())), pa.string())
+    places = paths.to_pylist()
+    if isinstance(store, Stores):
+        return pa.array([_for_jvm(place) for place in places], pa.string())
+    return pa.array([jvm_path(store, place) for place in places], pa.string())
 
 
 def jvm_path(store: Store, location: str) -> str:
     """Where the JVM finds a file that the store finds at this location."""
-    return next(_jvm_paths(store, [location]))
+    return _for_jvm(routed(store, location))
 
 
-def _jvm_paths(store: Store, places: list[str]) -> Iterator[str]:
-    if isinstance(store, ForwardingStore) and not isinstance(store, Stores):
-        routed = [store.route(place) for place in places]
-        for inner, place in routed:
-            yield from _jvm_paths(inner, [place])
-        return
-    for place in places:
-        if place.startswith("/"):
-            yield f"file:{place}"
-        elif place.startswith(("s3:", "s3n:")):
-            yield f"s3a:{place.partition(':')[2]}"
-        elif place.startswith("memory:"):
-            raise Unsupported(f"{place} is in the memory of this process", hint="Spark reads it by frazil.scan=arrow")
-        else:
-            yield place
+def routed(store: Store, location: str) -> str:
+    """The location after all relocations."""
+    while isinstance(store, ForwardingStore) and not isinstance(store, Stores):
+        store, location = store.route(location)
+    return location
+
+
+def _for_jvm(place: str) -> str:
+    if place.startswith("/"):
+        return f"file:{place}"
+    if place.startswith(("s3:", "s3n:")):
+        return f"s3a:{place.partition(':')[2]}"
+    if place.startswith("memory:"):
+        raise Unsupported(f"{place} is in the memory of this process", hint="leave out frazil.scan=native")
+    return place

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.partition_types import field_in_any_schema
 from frazil.iceberg.properties import DEFAULT_NAME_MAPPING
-from frazil.model.partition import PartitionSpec
+from frazil.model.partition import PartitionSpec, unified_partition_type
 from frazil.model.schema import Schema
 from frazil.model.transforms import IdentityTransform
 from frazil.model.types import (
@@ -210,13 +211,10 @@ def identity_columns(spec: PartitionSpec, schema: Schema) -> tuple[int, ...]:
 
 
 def partition_struct(metadata: TableMetadata) -> StructType:
-    """The type of `_partition`: the fields of all specs, the newest spec's name for each."""
-    from frazil.iceberg.partition_types import partition_type
+    """The type of `_partition`: the fields of all specs."""
 
-    fields: dict[int, NestedField] = {}
-    for spec in sorted(metadata.partition_specs, key=lambda known: known.spec_id, reverse=True):
-        for field in partition_type(metadata, spec).fields:
-            known = fields.get(field.id)
-            if known is None or isinstance(known.type, UnknownType):
-                fields[field.id] = replace(field, name=known.name if known else field.name, required=False)
-    return StructType(tuple(fields[number] for number in sorted(fields)))
+    def source_type(field_id: int) -> Type | None:
+        found = field_in_any_schema(metadata, field_id)
+        return None if found is None else found.type
+
+    return unified_partition_type(source_type, metadata.partition_specs)

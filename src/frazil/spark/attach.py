@@ -1,0 +1,155 @@
+"""A lake as a catalog of a running classic session, and taken away again.
+
+Sessions made from it later (`newSession`, the clones of streaming) have the catalog as well. What Spark has no setting
+for on a running session is set by two private fields; sessions made later get the same through its extensions.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import AlreadyExists, InvalidName, MissingDependency, Unsupported
+from frazil.spark.bridge import Bridge, install_error_hook
+from frazil.spark.jvm import PACKAGE, define_classes, set_private
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.lake import Lake
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_LOCK = threading.Lock()
+
+
+def attach(lake: Lake, spark: SparkSession, name: str = "lake") -> Bridge:
+    """Make the lake a catalog of the session; attaching a lake again under its name changes nothing."""
+    check_session(spark)
+    if _NAME.fullmatch(name) is None:
+        raise InvalidName(f"{name!r} cannot be the name of a catalog", hint="use letters, digits and underscores")
+    with _LOCK:
+        present = _present(spark, name)
+        if present is not None:
+            if present.lake is lake:
+                return present
+            raise AlreadyExists(
+                f"the session has another catalog {name!r}", hint="detach it first, or choose another name"
+            )
+        return _attach(lake, spark, name)
+
+
+def detach(spark: SparkSession, name: str = "lake") -> None:
+    """Take a catalog of ours away from the session. Queries made before cannot run any more."""
+    with _LOCK:
+        bridge = _present(spark, name)
+        if bridge is None:
+            return
+        if spark.catalog.currentCatalog() == name:
+            spark.catalog.setCurrentCatalog("spark_catalog")
+        bridge.classes.Frazil.bridges.remove(bridge.key)
+        _BRIDGES.pop(bridge.key, None)
+        settings = spark.sparkContext._jsc.sc().conf()
+        for key in (f"spark.sql.catalog.{name}", f"spark.sql.catalog.{name}.bridge"):
+            spark.conf.unset(key)
+            settings.remove(key)
+        _forget_catalog(spark, name)
+
+
+_BRIDGES: dict[str, Bridge] = {}
+"""The bridges of this process by key: py4j holds them too, but only weakly says which is whose."""
+
+
+def bridge_of(spark: SparkSession, name: str = "lake") -> Bridge | None:
+    """The bridge of a catalog of ours in a session, or None."""
+    return _present(spark, name)
+
+
+def _present(spark: SparkSession, name: str) -> Bridge | None:
+    key = spark.conf.get(f"spark.sql.catalog.{name}.bridge", None)
+    kind = spark.conf.get(f"spark.sql.catalog.{name}", None)
+    if kind is not None and kind != f"{PACKAGE}.FrazilCatalog":
+        raise AlreadyExists(f"the session has another catalog {name!r}: {kind}", hint="choose another name")
+    bridge = None if key is None else _BRIDGES.get(key)
+    # a context that was stopped takes its bridges with it
+    return bridge if bridge is not None and bridge.spark.sparkContext is spark.sparkContext else None
+
+
+def _attach(lake: Lake, spark: SparkSession, name: str) -> Bridge:
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    context = spark.sparkContext
+    ensure_callback_server_started(context._gateway)
+    define_classes(context._jvm)
+    install_error_hook()
+    bridge = Bridge(lake, spark, name)
+    _answer(bridge)
+    bridge.classes.Frazil.bridges.put(bridge.key, bridge)
+    _BRIDGES[bridge.key] = bridge
+    settings = context._jsc.sc().conf()
+    for key, text in (
+        (f"spark.sql.catalog.{name}", f"{PACKAGE}.FrazilCatalog"),
+        (f"spark.sql.catalog.{name}.bridge", bridge.key),
+    ):
+        spark.conf.set(key, text)  # this session, and its clones
+        settings.set(key, text)  # newSession()
+    _add_rules(bridge, spark._jsparkSession)
+    return bridge
+
+
+def _answer(bridge: Bridge) -> None:
+    from frazil.spark.alter import AlterTable
+    from frazil.spark.catalog import Tables
+    from frazil.spark.namespaces import Namespaces
+    from frazil.spark.procedures import Procedures
+    from frazil.spark.rows import Rows
+    from frazil.spark.staged import Staging
+    from frazil.spark.statements import Statements
+
+    for answers in (Namespaces, Tables, AlterTable, Staging, Statements, Procedures, Rows):
+        answers(bridge)
+
+
+def _add_rules(bridge: Bridge, jsession: Any) -> None:
+    """One set of rules serves every lake: a table knows its bridge."""
+    classes, state = bridge.classes, jsession.sessionState()
+    if classes.FrazilParser.wraps(state.sqlParser()):
+        return
+    extensions = jsession.extensions()
+    extensions.injectOptimizerRule(classes.FrazilRuleBuilder(False))  # built for every query: effective at once
+    extensions.injectPostHocResolutionRule(classes.FrazilRuleBuilder(True))
+    extensions.injectParser(classes.FrazilParserBuilder())
+    analyzer = state.analyzer()
+    rules = analyzer.postHocResolutionRules()
+    set_private(analyzer, "postHocResolutionRules", rules.prepended(classes.FrazilRule(True)))
+    set_private(state, "sqlParser", classes.FrazilParser.over(state.sqlParser()))
+
+
+def _forget_catalog(spark: SparkSession, name: str) -> None:
+    """Spark has no way to unload a catalog, but forgets all of them on reset; what was loaded is loaded again."""
+    manager = spark._jsparkSession.sessionState().catalogManager()
+    declaring = manager.getClass()
+    while declaring is not None:
+        for field in declaring.getDeclaredFields():
+            if field.getName() == "catalogs":
+                field.setAccessible(True)
+                field.get(manager).remove(name)
+                return
+        declaring = declaring.getSuperclass()
+
+
+def check_session(spark: Any) -> None:
+    """Refuse sessions that have no JVM of ours, and versions of Spark that we do not know."""
+    import pyspark
+
+    if getattr(spark, "_jsparkSession", None) is None:
+        raise Unsupported(
+            "this session speaks to a Spark Connect server", hint="attach to a classic session: SparkSession.builder.master(...)"
+        )
+    numbers = tuple(int(part) for part in re.findall(r"\d+", spark.version)[:2])
+    if not (4, 0) <= numbers < (5, 0):
+        raise Unsupported(f"Spark {spark.version} is not supported", hint="use pyspark>=4.0,<5")
+    if spark.version.split(".")[:2] != pyspark.__version__.split(".")[:2]:
+        raise MissingDependency(
+            f"Python has pyspark {pyspark.__version__}, the JVM Spark {spark.version}", hint="install the same version"
+        )

@@ -1,0 +1,180 @@
+"""Tables by name, as Spark asks for them: loading with time travel, creating, dropping, renaming, listing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import FrazilError, InvalidName, TableNotFound
+from frazil.iceberg.scan import choose_snapshot
+from frazil.iceberg.table import IcebergTable
+from frazil.spark.definition import parse_definition
+from frazil.spark.describe import describe
+from frazil.spark.exceptions import table_errors
+from frazil.spark.handles import TableHandle
+
+if TYPE_CHECKING:
+    from frazil.spark.bridge import Bridge
+
+_SELECTOR = re.compile(r"(branch|tag|snapshot_id|at_timestamp)_(.+)", re.IGNORECASE | re.DOTALL)
+_INTEGER = re.compile(r"-?\d{1,19}")
+
+
+def metadata_table(table: IcebergTable, name: str) -> Any:
+    """The metadata table of that name (`snapshots`, `files`, ...), or None if there is none such."""
+    try:
+        from frazil.iceberg.metadata_tables import metadata_table as find  # type: ignore[import-not-found]
+    except ImportError:
+        return None
+    return find(table, name)
+
+
+class Tables:
+    """Answers what FrazilCatalog asks about tables; names are JSON lists of parts, answers are JSON."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._lake = bridge.lake
+        bridge.on("listTables", self.list)
+        bridge.on("loadTable", self.load)
+        bridge.on("createTable", self.create)
+        bridge.on("dropTable", self.drop)
+        bridge.on("renameTable", self.rename)
+        bridge.on("invalidateTable", lambda _a, _b, _c: None)  # every query loads its tables anew
+
+    def list(self, namespace: str, _b: None, _c: None) -> str:
+        """The names of the tables in a namespace."""
+        parts = json.loads(namespace)
+        with table_errors(self._bridge, [*parts, "*"]):
+            return json.dumps([name.name for name in self._lake.catalog.list_tables(parts)] if parts else [])
+
+    def load(self, name: str, version: str | None, micros: str | None) -> str:
+        """A table, at a version (id, branch or tag) or a time (in microseconds) if one is given."""
+        parts = json.loads(name)
+        with table_errors(self._bridge, parts):
+            handle = self.resolve(parts)
+        if version is not None:
+            handle = at_version(handle, version)
+        elif micros is not None:
+            handle = at_millis(handle, int(micros) // 1000)
+        return describe(self._bridge, handle)
+
+    def resolve(self, parts: Sequence[str]) -> TableHandle:
+        """The table of that name; or of a table's name with a branch, tag, snapshot or metadata table behind it."""
+        try:
+            return current(self._lake.table(parts))
+        except (TableNotFound, InvalidName) as error:
+            found = self._selected(parts) if len(parts) > 2 else None
+            if found is not None:
+                return found
+            if isinstance(error, InvalidName):  # no table can have that name, so none has
+                raise TableNotFound(error.message, hint=error.hint) from error
+            raise
+
+    def _selected(self, parts: Sequence[str]) -> TableHandle | None:
+        try:
+            table = self._lake.table(parts[:-1])
+        except (TableNotFound, InvalidName):
+            return None
+        found = _SELECTOR.fullmatch(parts[-1])
+        if found is None:
+            rows = metadata_table(table, parts[-1].lower())
+            if rows is None:
+                return None
+            return TableHandle(
+                table, table.current_snapshot, rows.schema, "metadata", None, parts[-1].lower(), pinned=True
+            )
+        kind, what = found[1].lower(), found[2]
+        handle = current(table)
+        if kind in ("branch", "tag"):
+            return at_ref(handle, what)
+        if _INTEGER.fullmatch(what) is None:
+            return None
+        return at_version(handle, what) if kind == "snapshot_id" else at_millis(handle, int(what))
+
+    def create(self, name: str, definition: str, _c: None) -> str:
+        """Make a table."""
+        parts = json.loads(name)
+        new = parse_definition(self._bridge, definition)
+        with table_errors(self._bridge, parts):
+            self._lake.catalog._require_namespace(tuple(parts[:-1]))
+            table = self._lake.create_table(parts, new.schema, location=new.location, **new.layout)
+        return describe(self._bridge, current(table))
+
+    def drop(self, name: str, purge: bool, _c: None) -> bool:
+        """Forget a table; whether there was one."""
+        try:
+            self._lake.drop_table(json.loads(name), purge=purge)
+        except (TableNotFound, InvalidName):
+            return False
+        return True
+
+    def rename(self, name: str, to: str, _c: None) -> None:
+        """Give a table another name, which may begin with the catalog's."""
+        parts, wanted = json.loads(name), json.loads(to)
+        if len(wanted) > 2 and wanted[0] == self._bridge.name and not self._lake.namespace_exists(wanted[:-1]):
+            wanted = wanted[1:]
+        with table_errors(self._bridge, wanted if self._lake.table_exists(wanted) else parts):
+            self._lake.rename_table(parts, wanted)
+
+
+def current(table: IcebergTable) -> TableHandle:
+    """The table as it is now."""
+    return TableHandle(table, table.current_snapshot, table.schema)
+
+
+def at_version(handle: TableHandle, version: str) -> TableHandle:
+    """The table at a snapshot id, or else at a branch or tag of that name."""
+    if _INTEGER.fullmatch(version) and handle.table.metadata.snapshot_or_none(int(version)) is not None:
+        return _at(handle, version=int(version))
+    if _INTEGER.fullmatch(version) and version not in handle.table.refs:
+        return _at(handle, version=int(version))  # says that there is no such snapshot
+    return replace(at_ref(handle, version), branch=None)
+
+
+def at_millis(handle: TableHandle, millis: int) -> TableHandle:
+    """The table as it was at a time."""
+    return _at(handle, as_of=millis)
+
+
+def at_ref(handle: TableHandle, name: str) -> TableHandle:
+    """A branch or tag. Only branches can be written to."""
+    found = _at(handle, ref=name)
+    return replace(found, branch=name) if handle.table.metadata.ref(name).is_branch else found
+
+
+def _at(handle: TableHandle, **which: Any) -> TableHandle:
+    if handle.kind == "metadata":
+        snapshot, schema = choose_snapshot(handle.table.metadata, **which)[0], handle.schema
+    else:
+        snapshot, schema = choose_snapshot(handle.table.metadata, **which)
+    return replace(handle, snapshot=snapshot, schema=schema, branch=None, pinned=True)
+
+
+def with_read_options(handle: TableHandle, options: Mapping[str, str]) -> TableHandle:
+    """The handle for a read with options: Iceberg's `snapshot-id`, `as-of-timestamp`, `branch` and `tag` count."""
+    folded = {key.lower(): text for key, text in options.items()}
+    found = handle
+    for option, choose in _READ_OPTIONS.items():
+        if option in folded and not handle.pinned:
+            # the columns are those Spark planned with; older files lack some of them, and give null
+            found = replace(choose(handle, folded[option]), schema=handle.schema)
+    return found.with_options(options)
+
+
+def _millis(text: str) -> int:
+    if _INTEGER.fullmatch(text) is None:
+        raise FrazilError(f"option as-of-timestamp is {text!r}", hint="give milliseconds since 1970")
+    return int(text)
+
+
+_READ_OPTIONS = {
+    "snapshot-id": at_version,
+    "as-of-timestamp": lambda handle, text: at_millis(handle, _millis(text)),
+    "branch": at_ref,
+    "tag": at_ref,
+}
+

@@ -1,0 +1,97 @@
+"""What happens to rows: scans, inserts, and the row-level commands, as the JVM asks for them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import Unsupported
+from frazil.model.expressions import AlwaysFalse
+from frazil.spark.catalog import with_read_options
+from frazil.spark.predicates import to_expression
+from frazil.spark.small_write import insert
+
+if TYPE_CHECKING:
+    from frazil.spark.bridge import Bridge
+    from frazil.spark.handles import TableHandle
+
+
+class Rows:
+    """Answers `scan`, `insert`, `truncate`, `overwriteDynamic` and `rowLevel`."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        bridge.on("scan", self.scan)
+        bridge.on("insert", self.insert)
+        bridge.on("truncate", self.truncate)
+        bridge.on("overwriteDynamic", self.overwrite_dynamic)
+        bridge.on("rowLevel", self.row_level)
+
+    def scan(self, key: str, what: str, jsession: Any) -> Any:
+        """The plan that stands for a table in a query."""
+        asked = json.loads(what)
+        handle = with_read_options(self._bridge.handle(key), asked["options"])
+        return _logical_plan(self._bridge, handle, jsession, asked["columns"])
+
+    def insert(self, key: str, how: str, jdata: Any) -> None:
+        """Rows that Spark hands over as a DataFrame; Spark refreshes its caches itself."""
+        from pyspark.sql import DataFrame
+
+        asked = json.loads(how)
+        data = DataFrame(jdata, self._bridge.session(jdata.sparkSession()))
+        insert(self._bridge, self._bridge.handle(key), asked["mode"], asked["where"], asked["options"], data)
+
+    def truncate(self, key: str, _b: None, _c: None) -> None:
+        """TRUNCATE TABLE."""
+        handle = self._bridge.handle(key)
+        handle.table.delete("TRUE", branch=handle.branch or "main")
+
+    def overwrite_dynamic(self, key: str, node: Any, jsession: Any) -> str:
+        """INSERT OVERWRITE of the partitions that rows go to: Spark has no other way to hand these rows over."""
+        from pyspark.sql import DataFrame
+
+        spark = self._bridge.session(jsession)
+        rows = self._bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, node.query())
+        options = _options(node)
+        handle = self._bridge.handle(key)
+        insert(self._bridge, handle, "dynamic", [], options, DataFrame(rows, spark))
+        return self._changed(handle)
+
+    def row_level(self, key: str, node: Any, _jsession: Any) -> str:
+        """DELETE where the condition is a filter; what else there is, is refused."""
+        handle = self._bridge.handle(key)
+        kind = node.getClass().getSimpleName()
+        if kind != "DeleteFromTable":
+            raise Unsupported(f"{kind} is not supported yet", hint="use DELETE and INSERT, or overwrite the rows")
+        tree = self._bridge.classes.FrazilRule.predicate(node.condition())
+        if tree is None:
+            raise Unsupported(
+                f"DELETE WHERE {node.condition().sql()} is more than a filter can say",
+                hint="compare columns with values, or overwrite the rows",
+            )
+        where = to_expression(handle.schema, json.loads(tree))
+        if not isinstance(where, AlwaysFalse):
+            handle.table.delete(where, branch=handle.branch or "main")
+        return self._changed(handle)
+
+    def _changed(self, handle: TableHandle) -> str:
+        self._bridge.refresh(handle.name)
+        return "[]"
+
+
+def _options(node: Any) -> dict[str, str]:
+    """The write options of a command (a Scala map of texts)."""
+    pairs = node.writeOptions().toSeq()
+    return {pairs.apply(at)._1(): pairs.apply(at)._2() for at in range(pairs.size())}
+
+
+def _logical_plan(bridge: Bridge, handle: TableHandle, jsession: Any, columns: list[str]) -> Any:
+    if handle.kind == "metadata":
+        from frazil.spark.local_scan import logical_plan as local_plan
+
+        return local_plan(bridge, handle, jsession, columns)
+    try:
+        from frazil.spark.scan.plan import logical_plan
+    except ImportError:
+        from frazil.spark.local_scan import logical_plan
+    return logical_plan(bridge, handle, jsession, columns)

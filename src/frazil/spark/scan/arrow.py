@@ -1,0 +1,175 @@
+"""Rows that Python workers read, with the kernel's own reader: files, formats and stores that Spark's cannot.
+
+The plan is made when Spark asks, with its filters and columns, as for files. Its tasks are rows of a small local
+DataFrame, and `mapInArrow` reads them where the executors are.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.delete_reader import DeleteReader
+from frazil.iceberg.entries import partition_array
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.partition_types import partition_type
+from frazil.iceberg.planning import FileScanTask
+from frazil.iceberg.read import TaskReader
+from frazil.io import location as locations
+from frazil.io.store import Store
+from frazil.model.arrow import type_to_arrow
+from frazil.model.schema import PARTITION_ID, Schema
+from frazil.model.types import NestedField, StructType
+from frazil.spark.scan.files import Relation, routed
+from frazil.spark.scan.filters import numbered
+from frazil.spark.scan.spark_arrow import for_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BATCH_ROWS = 32_768
+_CHUNKS_PER_CORE = 4
+_CHUNK_BYTES = 64 << 20
+_NO_COLUMNS = "_frazil_nothing"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Reads the tasks of a relation, wherever it is sent."""
+
+    store: Store
+    metadata: TableMetadata
+    schema: Schema
+    wanted: tuple[NestedField, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of pickled tasks: what `mapInArrow` calls."""
+        for batch in batches:
+            for chunk in batch.column(0).to_pylist():
+                yield from self.read(pickle.loads(chunk))  # noqa: S301 - pickled by the driver
+
+    def read(self, tasks: Iterable[FileScanTask]) -> Iterator[pa.RecordBatch]:
+        """The rows of tasks, as Spark takes them."""
+        stored = [field for field in self.wanted if field.id != PARTITION_ID]
+        output = numbered(Schema(tuple(stored)))
+        deletes = DeleteReader(self.store, self.metadata)
+        reader = TaskReader(self.store, self.metadata, output, numbered(self.schema), deletes, BATCH_ROWS)
+        for task in tasks:
+            for batch in reader.read(task):
+                yield self._for_spark(batch, stored, task)
+
+    def _for_spark(self, batch: pa.RecordBatch, stored: Sequence[NestedField], task: FileScanTask) -> pa.RecordBatch:
+        index = {field.id: number for number, field in enumerate(stored)}
+        arrays, names = [], []
+        for field in self.wanted:
+            if field.id == PARTITION_ID:
+                values = self._partition(field, task.file, batch.num_rows)
+            else:
+                values = batch.column(index[field.id])
+            arrays.append(for_spark(values, field.type))
+            names.append(field.name)
+        if not arrays:
+            arrays, names = [pa.nulls(batch.num_rows, pa.bool_())], [_NO_COLUMNS]
+        return pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _partition(self, field: NestedField, file: DataFile, rows: int) -> pa.Array:
+        type_ = field.type
+        assert isinstance(type_, StructType)
+        kind = partition_type(self.metadata, self.metadata.spec(file.spec_id))
+        known = dict(zip((part.id for part in kind.fields), partition_array(kind, [file.partition]).flatten(), strict=True))
+        if not type_.fields:
+            return pa.Array.from_buffers(pa.struct([]), rows, [None])
+        parts = [known.get(part.id, pa.nulls(1)) for part in type_.fields]
+        parts = [
+            pa.nulls(1, type_to_arrow(kind.type)) if part.null_count else part
+            for part, kind in zip(parts, type_.fields, strict=True)
+        ]
+        one = pa.StructArray.from_arrays(parts, names=[part.name for part in type_.fields])
+        return pa.concat_arrays([one] * rows) if rows < 2 else one.take(pa.array([0] * rows, pa.int32()))
+
+
+def read_rows(relation: Relation, columns: Sequence[str], filters: str, session: SparkSession, struct: Any) -> Any:
+    """The JVM's RDD of internal rows with these columns. `struct` is the Spark schema (JSON) of all the relation's."""
+    return rows_frame(relation, columns, filters, session, struct)._jdf.queryExecution().toRdd()
+
+
+def rows_frame(
+    relation: Relation, columns: Sequence[str], filters: str, session: SparkSession, struct: Any
+) -> DataFrame:
+    """The DataFrame behind `read_rows`."""
+    from pyspark.sql.types import BooleanType, StructField
+    from pyspark.sql.types import StructType as SparkStruct
+
+    fields = {field.name: field for field in relation.wanted.fields}
+    wanted = tuple(fields[name] for name in columns)
+    plan, parts = relation.plan(relation.filter(filters))
+    tasks = list(replace(plan, parts=tuple(parts)).tasks())
+    rows = Rows(relation.store, _without_history(relation.metadata), relation.schema, wanted)
+    kinds = {field["name"]: field for field in struct["fields"]}
+    schema = SparkStruct.fromJson({"type": "struct", "fields": [kinds[name] for name in columns]})
+    if not columns:
+        schema = SparkStruct([StructField(_NO_COLUMNS, BooleanType())])
+    if locations.parse(routed(relation.store, relation.metadata.location)).scheme == "memory":
+        return _from_here(rows, tasks, session, schema)
+    chunks = [pickle.dumps([_without_metrics(task) for task in chunk]) for chunk in _chunks(tasks, session)]
+    source = session.createDataFrame(pa.table({"tasks": pa.array(chunks, pa.binary())}))
+    return source.mapInArrow(rows, schema)
+
+
+def _from_here(rows: Rows, tasks: Sequence[FileScanTask], session: SparkSession, schema: Any) -> DataFrame:
+    """Files in this process's memory are read in it."""
+    batches = list(rows.read(tasks))
+    if not batches:
+        return session.createDataFrame([], schema)
+    return session.createDataFrame(pa.Table.from_batches(batches), schema)
+
+
+def _chunks(tasks: Sequence[FileScanTask], session: SparkSession) -> list[list[FileScanTask]]:
+    """Tasks dealt out so that all cores have work of like size: largest first, each to the least loaded."""
+    import heapq
+
+    if not tasks:
+        return []
+    total = sum(task.file.file_size_in_bytes for task in tasks)
+    count = max(session.sparkContext.defaultParallelism * _CHUNKS_PER_CORE, total // _CHUNK_BYTES)
+    chunks: list[list[FileScanTask]] = [[] for _ in range(min(len(tasks), count))]
+    heap = [(0, number) for number in range(len(chunks))]
+    for task in sorted(tasks, key=lambda item: -item.file.file_size_in_bytes):
+        load, number = heapq.heappop(heap)
+        chunks[number].append(task)
+        heapq.heappush(heap, (load + task.file.file_size_in_bytes, number))
+    return chunks
+
+
+def _without_history(metadata: TableMetadata) -> TableMetadata:
+    """Metadata that is small to send: readers need schemas, specs and properties."""
+    return replace(
+        metadata,
+        snapshots=(),
+        snapshot_log=(),
+        metadata_log=(),
+        refs={},
+        statistics=(),
+        partition_statistics=(),
+        current_snapshot_id=None,
+    )
+
+
+def _without_metrics(task: FileScanTask) -> FileScanTask:
+    def bare(file: DataFile) -> DataFile:
+        return replace(
+            file,
+            column_sizes=None,
+            value_counts=None,
+            null_value_counts=None,
+            nan_value_counts=None,
+            lower_bounds=None,
+            upper_bounds=None,
+        )
+
+    return replace(task, file=bare(task.file), deletes=tuple(bare(delete) for delete in task.deletes))

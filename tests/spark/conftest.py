@@ -1,0 +1,85 @@
+"""One Spark session for all tests of the engine; each test module gets a lake of its own in it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import frazil
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.lake import Lake
+
+_HERE = Path(__file__).parent
+_LAKES = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All of them run in one worker process: a JVM for each would not fit."""
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            # sockets of py4j are closed by the garbage collector, which tells nobody in time
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A classic session as a user makes one, with no lake attached."""
+    from frazil.spark.session import find_java
+
+    find_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("frazil tests")
+    for key, text in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.log.level": "OFF",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.timeType.enabled": "true",
+        "spark.sql.timestampNanosTypes.enabled": "true",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    }.items():
+        builder = builder.config(key, text)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """A lake on the disk, attached as catalog `lake`."""
+    made = frazil.connect(tmp_path_factory.mktemp("lake"))
+    made.attach(spark)
+    made.create_namespace("db")
+    yield made
+    made.detach(spark)
+
+
+@pytest.fixture
+def name(lake: Lake) -> str:
+    """The name of a table that is not there yet, in the lake: `lake.db.t7`."""
+    return f"lake.db.t{next(_LAKES)}"
+
+
+@pytest.fixture
+def sql(spark: SparkSession, lake: Lake) -> Callable[..., list[tuple[Any, ...]]]:
+    """Run a statement; its rows as tuples."""
+
+    def run(text: str, **arguments: Any) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in spark.sql(text, **arguments).collect()]
+
+    return run

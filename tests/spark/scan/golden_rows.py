@@ -1,0 +1,57 @@
+"""Rows of a golden table in one comparable form, read by Spark and in process."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.iceberg.scan import Scan
+from frazil.spark.scan.spark_arrow import for_spark
+
+
+def rows_in_process(scan: Scan) -> Counter[str]:
+    """What the kernel's reader gives, in the types Spark has for it."""
+    table = scan.to_arrow()
+    arrays = [
+        for_spark(table.column(index).combine_chunks(), field.type) for index, field in enumerate(scan.output.fields)
+    ]
+    return counted(pa.table(arrays, names=[field.name for field in scan.output.fields]), table.num_rows)
+
+
+def rows_of(frame: Any) -> Counter[str]:
+    """What a DataFrame gives."""
+    table = frame.toArrow()
+    return counted(table, table.num_rows)
+
+
+def counted(table: pa.Table, rows: int) -> Counter[str]:
+    columns = [[plain(value) for value in column] for column in table.columns]
+    return Counter(map(repr, zip(*columns, strict=True) if columns else [()] * rows))
+
+
+def plain(scalar: pa.Scalar) -> Any:
+    """A value without what differs only in how it is shown."""
+    if not scalar.is_valid:
+        return None
+    kind = scalar.type
+    if isinstance(scalar, pa.ExtensionScalar):
+        return plain(scalar.value)
+    if pa.types.is_struct(kind):
+        names = [field.name for field in kind]
+        if sorted(names) == ["metadata", "value"]:
+            return (scalar["value"].as_py(), scalar["metadata"].as_py())
+        if sorted(names) == ["srid", "wkb"]:
+            return (scalar["srid"].as_py(), scalar["wkb"].as_py())
+        return [(field.name, plain(scalar[index])) for index, field in enumerate(kind)]
+    if pa.types.is_map(kind):
+        pairs = zip(scalar.values.field(0), scalar.values.field(1), strict=True)
+        return sorted(((plain(key), plain(value)) for key, value in pairs), key=repr)
+    if pa.types.is_list(kind):
+        return [plain(item) for item in scalar.values]
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+        return (scalar.value, kind.unit if pa.types.is_timestamp(kind) else "time")
+    value = scalar.as_py()
+    return value.isoformat() if isinstance(value, dt.date) else value
