@@ -52,9 +52,9 @@ Written by `python -m benchmarks --write`; run it yourself, as only the ratios t
 Both sides plan the same tables: 500 files to a manifest, 12 columns with full metrics, partitioned by `d` (one value to
 a manifest) and `b` (500 values in every manifest). Each side runs in a fresh process, the two taking turns; a time is
 the least of several, after a warm-up on a table of one manifest. A target is met by wall or by CPU time, since other
-work on the machine makes the former long. Before each plan the caches of both are emptied, except where it says "again".
-Memory is the peak of the first run above what the process had before. PyIceberg's plan is a list of objects; Frazil's is
-columns, and a line of its own says what objects cost.
+work on the machine makes the former long. Before each plan the caches of both are emptied, except where it says
+"again". Memory is the peak of the first run above what the process had before. PyIceberg's plan is a list of objects;
+Frazil's is columns, and a line of its own says what objects cost.
 
 | {" | ".join(HEAD)} |
 |{"---|" * len(HEAD)}

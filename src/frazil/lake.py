@@ -291,6 +291,8 @@ def connect(
 
     Properties such as `s3.endpoint` go to the stores: `connect(..., **{"s3.endpoint": "..."})`.
     """
+    if not isinstance(uri, str | os.PathLike):
+        raise InvalidArgument(f"{uri!r} is no place", hint='give a folder, or a URL such as "sqlite:///lake.db"')
     text = os.fspath(uri)
     scheme = _scheme(text)
     if scheme in ("http", "https"):
@@ -330,6 +332,8 @@ def absolute_location(path: str | Path) -> str:
     >>> absolute_location("s3://bucket/t"), absolute_location("/a/./b/../c")
     ('s3://bucket/t', '/a/c')
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidArgument(f"{path!r} is no path", hint="give text or a pathlib.Path")
     text = os.fspath(path)
     if not text:
         raise InvalidArgument("an empty path", hint='write "." for the current folder')
@@ -364,6 +368,8 @@ def _definition(
 
 
 def _terms(given: str | Iterable[str]) -> tuple[str, ...]:
+    if not isinstance(given, Iterable):
+        raise InvalidArgument(f"{given!r} is no text", hint='write terms such as "days(ts)" or "id DESC"')
     terms: Sequence[str] = (given,) if isinstance(given, str) else tuple(given)
     for term in terms:
         if not isinstance(term, str):

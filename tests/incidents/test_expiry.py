@@ -103,7 +103,7 @@ def test_a_file_that_was_deleted_and_added_again_stays():
     assert ids_in(again(table)) == [1]
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.data())
 def test_any_snapshots_can_expire_without_harm_to_the_others(data: st.DataObject):
     """C4 #6 and #7, as a property: after expiring any set, every snapshot that is left reads as before."""

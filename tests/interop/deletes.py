@@ -7,8 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from frazil.iceberg.actions.action import Context
 from frazil.iceberg.data_file import Content, DataFile
 from frazil.iceberg.delete_reader import DeleteReader
+from frazil.iceberg.manifest import ALL_COLUMNS
 from frazil.iceberg.table import IcebergTable
 from frazil.io.data_files import write_data_file
 from frazil.io.deletion_vector import DeletionVector, add_deletion_vector
@@ -86,8 +88,13 @@ def deletion_vectors(
 
 
 def live_files(table: IcebergTable) -> list[DataFile]:
-    """The data files of the current snapshot."""
-    return [task.file for task in table.scan().plan().tasks()]
+    """The data and delete files of the current snapshot, with all their metrics."""
+    context = Context(table.metadata, table.store)
+    return [
+        file
+        for entries in context.reader.read(context.manifests(table.current_snapshot), ALL_COLUMNS)
+        for file in entries.filter(entries.live).iter_files()
+    ]
 
 
 def delete_rows(table: IcebergTable, name: str, column: str, values: set[Any]) -> None:
@@ -105,7 +112,7 @@ def delete_rows(table: IcebergTable, name: str, column: str, values: set[Any]) -
         for task in tasks:
             gone = set(positions[task.file.file_path])
             wanted.append((task.file, gone))
-            # a vector takes the place of all earlier deletes of its file: readers need not look at position files beside it
+            # a vector takes the place of all earlier deletes of its file: readers skip position files beside it
             before = reader.positions(task.file, task.deletes)
             gone.update(() if before is None else before.positions.tolist())
             for old in task.deletes:

@@ -17,8 +17,11 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.table import IcebergTable
+from frazil.iceberg.write import RowWriter
 from frazil.lake import Lake
+from frazil.model.conform import conform
 from frazil.model.types import parse_type
 from tests.interop.deletes import delete_rows, equality_deletes, position_deletes
 
@@ -62,14 +65,15 @@ class Cannot(NamedTuple):
     raises: type[BaseException]
 
 
-def parameters(cases: Iterable[tuple[Any, ...]], cannot: Mapping[str, Cannot]) -> list[Any]:
+def parameters(cases: Iterable[str | tuple[str, int]], cannot: Mapping[str, Cannot]) -> list[Any]:
     """Parameters of a test by case. What a reader cannot do must fail, just so: else the list would become untrue."""
-    return [
-        pytest.param(*case, marks=pytest.mark.xfail(**cannot[case[0]]._asdict(), strict=True))
-        if case[0] in cannot
-        else pytest.param(*case)
-        for case in cases
-    ]
+    found = []
+    for one in cases:
+        values = (one,) if isinstance(one, str) else one
+        limit = cannot.get(values[0])
+        marks = () if limit is None else pytest.mark.xfail(reason=limit.reason, raises=limit.raises, strict=True)
+        found.append(pytest.param(*values, marks=marks))
+    return found
 
 
 # Values. Every list has the extremes of its type; a null is added to each by `typed_rows`. ORC writers of Arrow
@@ -94,7 +98,6 @@ PRIMITIVES: dict[str, list[Any]] = {
     "binary": [b"\x00\x01\x02\x03", b"", b"\xff" * 20],
 }
 COLUMN = {text: text.replace("(", "_").replace(", ", "_").replace("[", "_").strip(")]") for text in PRIMITIVES}
-BY_COLUMN = {name: text for text, name in COLUMN.items()}
 
 
 def typed_rows() -> list[Row]:
@@ -446,6 +449,42 @@ def branches_and_tags(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]
     table.append([{"id": 80, "part": 0, "s": "gone"}])
     table.rollback().to_snapshot(table.history[1].snapshot_id).commit()
     return table, rows
+
+
+def _written(table: IcebergTable, rows: list[Row]) -> list[DataFile]:
+    """Files of the table that are not in it yet."""
+    return RowWriter(table.metadata, table.store).write(conform(rows, table.schema))
+
+
+@case(1, 2, 3)
+def cherry_picked(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
+    """A staged append, published after another one."""
+    table, rows = _numbered(lake, version)
+    staged = {"id": 70, "part": 0, "s": "staged"}
+    action = table.new_append().append_files(_written(table, [staged])).set("wap.id", "w").stage_only().commit()
+    table.append([{"id": 71, "part": 1, "s": "before"}])
+    table.cherry_pick(action.snapshot_id).commit()
+    return table, [*rows, staged, {"id": 71, "part": 1, "s": "before"}]
+
+
+@case(1, 2, 3)
+def compacted(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
+    table, rows = _numbered(lake, version)
+    old = [task.file for task in table.scan().plan().tasks()]
+    number = table.current_snapshot.sequence_number if table.current_snapshot else 0
+    table.new_rewrite().rewrite(old, _written(table, rows)).data_sequence_number(number).commit()
+    assert len(table.scan().plan()) == 3
+    return table, rows
+
+
+@case(1, 2, 3)
+def expired_snapshots(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
+    table, rows = _numbered(lake, version)
+    table.delete("id = 3")
+    newest = table.history[0]
+    table.expire_snapshots().retain_last(2).older_than(newest.timestamp_ms + 1).commit()
+    assert len(table.snapshots) == 2
+    return table, [row for row in rows if row["id"] != 3]
 
 
 @case(2)

@@ -15,12 +15,11 @@ import duckdb_extension_iceberg
 import pyarrow as pa
 import pytest
 
-from frazil.iceberg.actions.action import Context
 from frazil.iceberg.data_file import Content
-from frazil.iceberg.manifest import ALL_COLUMNS
 from frazil.iceberg.table import IcebergTable
 from frazil.model.expressions import col
 from tests.interop.conftest import Built
+from tests.interop.deletes import live_files
 from tests.interop.rows import bag
 from tests.interop.tables import (
     COLUMN,
@@ -80,7 +79,9 @@ def test_rows_of_every_snapshot(duck: duckdb.DuckDBPyConnection, built: Built, n
         f"SELECT snapshot_id, sequence_number, manifest_list FROM iceberg_snapshots('{table.metadata_location}')"
     ).fetchall()
     if name not in NO_TRAVEL:
-        assert sorted(listed) == sorted((one.snapshot_id, one.sequence_number, one.manifest_list) for one in table.snapshots)
+        assert sorted(listed) == sorted(
+            (one.snapshot_id, one.sequence_number, one.manifest_list) for one in table.snapshots
+        )
     for snapshot in table.snapshots:
         at = table.scan(version=snapshot.snapshot_id)
         found = read(duck, table, at=f", snapshot_from_id = {snapshot.snapshot_id}")
@@ -94,12 +95,14 @@ def test_live_files(duck: duckdb.DuckDBPyConnection, built: Built, name: str, ve
         f"SELECT file_path, record_count, status, content FROM iceberg_metadata('{table.metadata_location}')"
     ).fetchall()
     live = sorted((path, count, content) for path, count, status, content in listed if status != "DELETED")
-    context = Context(table.metadata, table.store)
-    names = {Content.DATA: "EXISTING", Content.POSITION_DELETES: "POSITION_DELETES", Content.EQUALITY_DELETES: "EQUALITY_DELETES"}
+    names = {
+        Content.DATA: "EXISTING",
+        Content.POSITION_DELETES: "POSITION_DELETES",
+        Content.EQUALITY_DELETES: "EQUALITY_DELETES",
+    }
     ours = [
         (file.file_path, file.record_count, names[file.content])  # it says EXISTING where it means DATA
-        for entries in context.reader.read(context.manifests(table.current_snapshot), ALL_COLUMNS)
-        for file in entries.filter(entries.live).iter_files()
+        for file in live_files(table)
     ]
     assert live == sorted(ours)
 
@@ -122,12 +125,12 @@ def test_filters_on_every_type(duck: duckdb.DuckDBPyConnection, built: Built, te
 # An equality filter on a decimal that was truncated below zero ends in an INTERNAL error, which makes the connection
 # useless, so it is not even tried.
 BREAKS = {"truncate_decimal_9_2"}
-FILTERED = [(name,) for name in TRANSFORMS if not name.startswith("bucket") and name not in FIXED_IN_PARTITIONS | BREAKS]
+FILTERED = [name for name in TRANSFORMS if not name.startswith("bucket") and name not in FIXED_IN_PARTITIONS | BREAKS]
 TO_ZERO = Cannot("it rounds the month and day of a time before 1970 towards zero, and skips its file", AssertionError)
 NO_FILTER = dict.fromkeys(("month_timestamp", "month_timestamptz", "day_timestamp", "day_timestamptz"), TO_ZERO)
 
 
-@pytest.mark.parametrize(("name",), parameters(FILTERED, NO_FILTER))
+@pytest.mark.parametrize("name", parameters(FILTERED, NO_FILTER))
 def test_filters_on_partitions(duck: duckdb.DuckDBPyConnection, built: Built, name: str):
     table, _ = built(name, 2)
     for value in TRANSFORMS[name][2][:3]:

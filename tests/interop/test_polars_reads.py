@@ -67,7 +67,11 @@ def test_filters_and_projections(built: Built, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
     table, _ = built("row_deletes_after_evolution", version)
     frame = pl.scan_iceberg(table.metadata_location, reader_override="native")
-    for where, mine in ((pl.col("part") == 1, "part = 1"), (pl.col("n").is_null(), "n is null"), (pl.col("id") > 21, "id > 21")):
+    for where, mine in (
+        (pl.col("part") == 1, "part = 1"),
+        (pl.col("n").is_null(), "n is null"),
+        (pl.col("id") > 21, "id > 21"),
+    ):
         found = frame.filter(where).select("id", "text").collect().to_arrow()
         ours = table.scan(mine, ["id", "text"])
         assert bag(found, ours.output) == bag(ours.to_arrow(), ours.output)

@@ -112,7 +112,15 @@ OPAQUE: dict[Type, Sequence[Any]] = {
 }
 """Types of v3 that can only be tested for null."""
 
-ALL_POOLS = {**POOLS, **POOLS_V3, **OPAQUE}
+PROMOTIONS: dict[Type, Type] = {
+    IntegerType(): LongType(),
+    FloatType(): DoubleType(),
+    DecimalType(9, 2): DecimalType(20, 2),
+    DateType(): TimestampType(),
+}
+WIDER: dict[Type, Sequence[Any]] = {DecimalType(20, 2): _decimals(2, 20)}
+COMPARABLE = {**POOLS, **POOLS_V3, **WIDER}
+ALL_POOLS = {**COMPARABLE, **OPAQUE}
 
 
 # Schemas
@@ -161,6 +169,21 @@ class Leaf:
         for number in self.path:
             value = None if value is None else value.get(number)
         return value
+
+    def put(self, row: dict[int, Any], value: Any) -> None:
+        """Set the value, if the structs around it are there."""
+        inside: Any = row
+        for number in self.path[:-1]:
+            inside = None if inside is None else inside.get(number)
+        if inside is not None:
+            inside[self.path[-1]] = value
+
+    def drop(self, row: dict[int, Any]) -> None:
+        inside: Any = row
+        for number in self.path[:-1]:
+            inside = None if inside is None else inside.get(number)
+        if inside is not None:
+            inside.pop(self.path[-1], None)
 
 
 def leaves(schema: Schema) -> list[Leaf]:
@@ -334,8 +357,7 @@ _COMPARISONS = (
 @st.composite
 def tests(draw: st.DrawFn, leaf: Leaf) -> Test:
     operations = [*_NULL_TESTS]
-    comparable = leaf.type in POOLS or leaf.type in POOLS_V3
-    if comparable:
+    if leaf.type in COMPARABLE:
         operations += [*_COMPARISONS] * 2
     if isinstance(leaf.type, FloatType | DoubleType):
         operations += _NAN_TESTS
@@ -363,7 +385,7 @@ EPOCH = dt.datetime(1970, 1, 1)
 
 
 def expressible(type_: Type, value: Any) -> bool:
-    """Whether a filter may have the value as a literal: Python has it, and it is not NaN, which is asked for by name."""
+    """Whether a filter may have the value as a literal: Python has it, and it is not NaN, which has its own tests."""
     if isinstance(value, float):
         return not math.isnan(value)
     if isinstance(type_, DateType):

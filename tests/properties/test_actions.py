@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -122,14 +123,14 @@ class Tables(RuleBasedStateMachine):
     def new_rows(self, data: st.DataObject, least: int = 1) -> list[Row]:
         spec = self.table.spec
         made = []
-        for cat, v in data.draw(st.lists(st.tuples(st.sampled_from(CATS), st.integers(0, 3)), min_size=least, max_size=4)):
+        for cat, v in data.draw(
+            st.lists(st.tuples(st.sampled_from(CATS), st.integers(0, 3)), min_size=least, max_size=4)
+        ):
             values = {1: self.next_n, 2: cat, 3: v}
             values = {column.id: values.get(column.id, v) for column in self.table.schema.fields}
             types = {column.id: column.type for column in self.table.schema.fields}
             partition = tuple(
-                part.transform.apply(types[part.source_id], values[part.source_id])
-                if part.source_id in types
-                else None
+                part.transform.apply(types[part.source_id], values[part.source_id]) if part.source_id in types else None
                 for part in spec.fields
             )
             made.append(Row(values, (spec.spec_id, partition)))
@@ -201,8 +202,9 @@ class Tables(RuleBasedStateMachine):
 
         return Change(
             commit,
-            lambda rows: {n: row for n, row in rows.items() if row.place not in gone}
-            | {row.values[1]: row for row in made},
+            lambda rows: (
+                {n: row for n, row in rows.items() if row.place not in gone} | {row.values[1]: row for row in made}
+            ),
         )
 
     def delete_positions(self, data: st.DataObject, table: IcebergTable, branch: str) -> Change | None:
@@ -284,7 +286,9 @@ class Tables(RuleBasedStateMachine):
         schema = table.schema
         lineage = (ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER) if table.format_version >= 3 else ()
         output = Schema((*schema.fields, *lineage), schema.schema_id)
-        reader = TaskReader(table.store, table.metadata, output, schema, DeleteReader(table.store, table.metadata), 1000)
+        reader = TaskReader(
+            table.store, table.metadata, output, schema, DeleteReader(table.store, table.metadata), 1000
+        )
         batches = [batch for task in chosen for batch in reader.read(replace(task, residual=AlwaysTrue()))]
         writer = RowWriter(table.metadata, table.store, schema=output, spec=table.metadata.spec(place[0]))
         new = writer.write(batches)
@@ -528,7 +532,7 @@ class Tables(RuleBasedStateMachine):
 
     @invariant()
     def history_is_one_line(self) -> None:
-        for before, after in zip(self.pointer.states[self.checked_states - 1 :], self.pointer.states[self.checked_states :]):
+        for before, after in pairwise(self.pointer.states[self.checked_states - 1 :]):
             old, new = before.metadata, after.metadata
             assert new.last_sequence_number >= old.last_sequence_number
             assert new.next_row_id >= old.next_row_id

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,22 +13,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.ambient import Ambient, replaced
+from frazil.errors import InvalidArgument
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.table import IcebergTable
+from frazil.iceberg.write import RowWriter
 from frazil.io.deletion_vector import DeletionVector
 from frazil.model.partition import parse_partition_by
 from frazil.model.schema import Schema
-from frazil.model.types import DoubleType, FloatType
+from frazil.model.types import BooleanType, DateType, DoubleType, FloatType, IntegerType, StringType, StructType
 from tests.properties.memory_table import forget, new_table
 from tests.properties.random_tables import (
+    COMPARABLE,
+    DAY,
     POOLS,
-    POOLS_V3,
+    PROMOTIONS,
     Row,
     batch_of,
     expression,
     filters,
     key,
+    leaves,
     multiset,
     partition_terms,
     rows,
@@ -59,11 +66,20 @@ class Story:
 
     def append(self) -> None:
         made = self.draw(rows(self.schema, self.file_format, min_size=1))
+        self.table.append(batch_of(self.schema, self.numbered(made)))
+        self.rows |= {row[1]: row for row in made}
+
+    def numbered(self, made: list[Row]) -> list[Row]:
         for row in made:
             row[1] = self._next
-            self.rows[self._next] = row
             self._next += 1
-        self.table.append(batch_of(self.schema, made))
+        return made
+
+    def write(self, made: list[Row]) -> list[DataFile]:
+        """Files of rows that are not committed yet."""
+        if not made:
+            return []
+        return RowWriter(self.table.metadata, self.table.store).write([batch_of(self.schema, self.numbered(made))])
 
     def evolve_spec(self) -> None:
         removed = [part.name for part in self.table.spec.fields if str(part.transform) != "void"]
@@ -76,6 +92,41 @@ class Story:
         for at, term in enumerate(terms):
             change.add_field(term, f"p{len(self.table.metadata.partition_specs)}_{at}")
         change.commit()
+
+    def evolve_schema(self) -> None:
+        """Widen, add, rename or drop a column; what a rule of the format forbids is left alone."""
+        known = leaves(self.schema)
+        change, done = self.table.update_schema(), f"e{len(self.table.metadata.schemas)}"
+        kind = self.draw(st.sampled_from(["widen", "add", "add", "rename", "drop"]))
+        wide = [leaf for leaf in known if leaf.type in PROMOTIONS] if kind == "widen" else []
+        leaf = self.draw(st.sampled_from(wide or [leaf for leaf in known if leaf.name != "n"]))
+        try:
+            if kind == "widen":
+                if not wide or (leaf.type == DateType() and self.table.format_version < 3):
+                    return
+                change.update_column(leaf.name, PROMOTIONS[leaf.type]).commit()
+                for row in self.rows.values():
+                    if leaf.type == DateType() and leaf.of(row) is not None:
+                        leaf.put(row, leaf.of(row) * DAY)
+            elif kind == "add":
+                around = leaf.name + "." if isinstance(leaf.type, StructType) else ""
+                type_ = self.draw(st.sampled_from([IntegerType(), StringType(), DoubleType(), BooleanType()]))
+                default = None
+                if self.table.format_version >= 3:
+                    default = self.draw(st.none() | st.sampled_from(POOLS[type_]))
+                    default = None if isinstance(default, float) and not math.isfinite(default) else default
+                change.add_column(around + done, type_, default=default).commit()
+                added = next(new for new in leaves(self.schema) if new.name == around + done)
+                for row in self.rows.values():
+                    added.put(row, default)
+            elif kind == "rename":
+                change.rename_column(leaf.name, done).commit()
+            else:
+                change.drop_column(leaf.name).commit()
+                for row in self.rows.values():
+                    leaf.drop(row)
+        except InvalidArgument:
+            return
 
     def places(self) -> list[tuple[FileScanTask, dict[int, int]]]:
         """Where live rows are: `n` to position, by data file."""
@@ -113,6 +164,11 @@ class Story:
                         self.table, group, file_format=self.file_format, names_file=names, full_bounds=full
                     )
                 )
+            for added in self.write([copy.deepcopy(self.rows[n]) for n in sorted(gone)[:1]]):
+                # a row that comes and goes in one commit
+                delta.add_rows(added).add_deletes(
+                    position_deletes(self.table, [(added, [0])], file_format=self.file_format)
+                )
         delta.commit()
         for n in gone:
             del self.rows[n]
@@ -128,7 +184,7 @@ class Story:
     def delete_equal(self) -> None:
         if not self.rows or self.table.format_version < 2:
             return
-        fields = [column for column in self.schema.fields if column.type in POOLS or column.type in POOLS_V3]
+        fields = [column for column in self.schema.fields if column.type in COMPARABLE]
         fields = [column for column in fields if not isinstance(column.type, FloatType | DoubleType)]
         picked = self.draw(st.lists(st.sampled_from(fields), min_size=1, max_size=2, unique_by=lambda one: one.id))
         schema = Schema(tuple(picked))
@@ -142,13 +198,18 @@ class Story:
         file = equality_deletes(
             self.table, schema, keys, spec_id, partition, file_format=self.file_format, properties=mode
         )
-        self.table.new_row_delta().add_deletes(file).commit()
+        delta = self.table.new_row_delta().add_deletes(file)
+        again = [copy.deepcopy(row) for row in victims] if self.draw(st.booleans()) else []
+        for added in self.write(again):  # an upsert: what comes with the delete is not deleted by it
+            delta.add_rows(added)
+        delta.commit()
         wanted = {key(values) for values in keys}
         for other, inside in places:
             here = (other.file.spec_id, key(other.file.partition)) == (spec_id, key(partition))
             for n in inside if everywhere or here else ():
                 if key([self.rows[n].get(column.id) for column in picked]) in wanted:
                     del self.rows[n]
+        self.rows |= {row[1]: row for row in again}
 
 
 @contextmanager
@@ -157,7 +218,8 @@ def story(data: st.DataObject, file_format: str) -> Iterator[Story]:
         told = Story(data, file_format)
         try:
             told.append()
-            steps = [told.append, told.append, told.evolve_spec, told.delete_positions, told.delete_equal]
+            steps = [told.append, told.append, told.evolve_spec, told.evolve_schema]
+            steps += [told.delete_positions, told.delete_equal]
             for step in data.draw(st.lists(st.sampled_from(steps), max_size=5)):
                 step()
             yield told

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from frazil.errors import StoreError
 from frazil.io import location as locations
 from frazil.io.store import Store
 
@@ -34,7 +35,13 @@ def _children(store: Store, folder: str) -> set[tuple[str, bool]]:
     filesystem, path = store.filesystem(folder)
     start = path.rstrip("/") + "/"
     found = set()
-    for info in filesystem.get_file_info(FileSelector(path, allow_not_found=True)):
+    try:
+        infos = filesystem.get_file_info(FileSelector(path, allow_not_found=True))
+    except OSError as error:
+        raise StoreError(
+            f"{folder} cannot be listed: {error}", hint="check that it is a folder one may read"
+        ) from error
+    for info in infos:
         # the memory store lists all that is below, however deep
         name, slash, _ = info.path.removeprefix(start).partition("/")
         found.add((name, bool(slash) or info.type == FileType.Directory))

@@ -71,6 +71,8 @@ def namespace_name(given: str | Sequence[str]) -> Namespace:
 
 
 def _parts(given: str | Sequence[str]) -> tuple[str, ...]:
+    if not isinstance(given, Sequence):
+        raise InvalidName(f"{given!r} cannot be a name: it is no text", hint='write a name as "db.t" or ("db", "t")')
     parts = given.split(".") if isinstance(given, str) else list(given)
     return tuple(_checked(part) for part in parts)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from frazil import ambient
-from frazil.errors import CatalogError, CommitFailed, CommitStateUnknown, FrazilError, MalformedMetadata
+from frazil.errors import CatalogError, CommitFailed, CommitStateUnknown, FrazilError
 from frazil.iceberg import properties as props
 from frazil.iceberg.committer import TableState
 from frazil.iceberg.metadata import TableMetadata
@@ -16,6 +16,7 @@ from frazil.iceberg.properties import METADATA_COMPRESSION
 from frazil.iceberg.requirements import Requirement, check_requirements
 from frazil.iceberg.updates import Update, apply_updates
 from frazil.io import location as locations
+from frazil.io.damage import naming
 from frazil.io.store import Store, may_have_applied
 
 
@@ -26,10 +27,8 @@ def read_state(store: Store, location: str) -> TableState:
 
 def parse_state(data: bytes, location: str) -> TableState:
     """A table's state from the bytes of its metadata file."""
-    try:
+    with naming(location):
         return TableState(parse_metadata(data), location)
-    except MalformedMetadata as error:
-        raise MalformedMetadata(f"{location}: {error.message}", hint=error.hint, location=location) from error
 
 
 def updated(base: TableState, updates: Sequence[Update], requirements: Sequence[Requirement]) -> TableMetadata:

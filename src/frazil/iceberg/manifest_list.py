@@ -14,6 +14,7 @@ from frazil.errors import MalformedMetadata
 from frazil.iceberg.manifest_schema import MANIFEST_LIST_FIELDS, manifest_list_avro_schema
 from frazil.iceberg.snapshot import Snapshot
 from frazil.io import avro
+from frazil.io.damage import naming
 from frazil.io.store import Store
 from frazil.model.partition import PartitionSpec
 
@@ -136,7 +137,8 @@ def _field_id(column: pa.Field) -> int:
 def read_manifest_list(store: Store, snapshot: Snapshot, specs: Mapping[int, PartitionSpec]) -> list[ManifestFile]:
     """The manifests of a snapshot; a v1 snapshot may name them inline, without a list."""
     if snapshot.manifest_list is not None:
-        manifests = parse_manifest_list(store.read(snapshot.manifest_list))
+        with naming(snapshot.manifest_list):
+            manifests = parse_manifest_list(store.read(snapshot.manifest_list))
     else:
         manifests = [_inline(store, path, snapshot) for path in snapshot.manifests]
     for manifest in manifests:
@@ -150,7 +152,8 @@ def read_manifest_list(store: Store, snapshot: Snapshot, specs: Mapping[int, Par
 
 def _inline(store: Store, path: str, snapshot: Snapshot) -> ManifestFile:
     data = store.read(path)
-    text = avro.read_header(data).metadata.get("partition-spec-id", b"0")
+    with naming(path):
+        text = avro.read_header(data).metadata.get("partition-spec-id", b"0")
     if not (text.isdigit() and len(text) <= 10):
         raise MalformedMetadata(f"manifest {path} names partition spec {text[:40]!r}", hint="the manifest is damaged")
     return ManifestFile(path, len(data), int(text), added_snapshot_id=snapshot.snapshot_id)

@@ -20,6 +20,7 @@ from frazil.iceberg.entries import Entries, concat
 from frazil.iceberg.manifest import decode_manifests
 from frazil.iceberg.manifest_list import ManifestFile
 from frazil.io import avro
+from frazil.io.damage import naming
 from frazil.io.store import Store
 from frazil.model.partition import PartitionSpec
 from frazil.model.types import StructType
@@ -189,14 +190,21 @@ class ManifestReader:
                     f"manifest {manifest.manifest_path} has {len(data)} bytes, not {manifest.manifest_length}",
                     hint="the file was truncated or replaced",
                 )
-            container = avro.read_container(data)
+            with naming(manifest.manifest_path):
+                container = avro.read_container(data)
             opened.append((container.schema.text, manifest.partition_spec_id, container, manifest))
         result = []
         opened.sort(key=lambda item: item[:2])
         for (_, spec_id), members in groupby(opened, key=lambda item: item[:2]):
             _, _, containers, owners = zip(*members, strict=True)
             spec, partition_type = self._specs(spec_id)
-            entries, counts = decode_manifests(containers, owners, spec, partition_type, columns, metrics_of)
+            try:
+                entries, counts = decode_manifests(containers, owners, spec, partition_type, columns, metrics_of)
+            except MalformedMetadata:
+                for container, owner in zip(containers, owners, strict=True):  # which one of them?
+                    with naming(owner.manifest_path):
+                        decode_manifests([container], [owner], spec, partition_type, columns, metrics_of)
+                raise
             spans, start = {}, 0
             for manifest, count in zip(owners, counts, strict=True):
                 spans[self._key(manifest)] = (start, count)

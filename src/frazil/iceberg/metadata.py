@@ -152,7 +152,7 @@ class TableMetadata:
         """The branch or tag of that name."""
         found = self.refs.get(name)
         if found is None:
-            near = difflib.get_close_matches(name, self.refs, n=3) or sorted(self.refs)[:12]
+            near = difflib.get_close_matches(str(name), self.refs, n=3) or sorted(self.refs)[:12]
             hint = f"the table has {', '.join(near)}" if near else "the table has no snapshot yet"
             raise RefNotFound(f"no branch or tag {name!r}", hint=hint)
         return found

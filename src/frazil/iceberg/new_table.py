@@ -78,9 +78,10 @@ def _format_version(argument: int | None, text: str | None) -> int:
     if argument is None and text is not None and text.isdecimal():
         argument, text = int(text), None
     version = DEFAULT_FORMAT_VERSION if argument is None else argument
-    if (argument is None and text is not None) or not 1 <= version <= SUPPORTED_FORMAT_VERSION:
+    known = isinstance(version, int) and 1 <= version <= SUPPORTED_FORMAT_VERSION
+    if (argument is None and text is not None) or not known:
         raise InvalidArgument(
-            f"format version {text if argument is None else argument} cannot be written",
+            f"format version {text if argument is None else argument!r} cannot be written",
             hint=f"use 1 to {SUPPORTED_FORMAT_VERSION}",
         )
     return version

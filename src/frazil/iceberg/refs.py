@@ -13,12 +13,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from frazil.errors import InvalidArgument
+from frazil.errors import InvalidArgument, InvalidName
 from frazil.iceberg.json_object import JsonObject, without_none
 
 MAIN = "main"
 BRANCH = "branch"
 TAG = "tag"
+_MAX_NAME_LENGTH = 1024
+
+
+def checked_ref_name(name: str) -> str:
+    """The name, if a branch or tag may have it."""
+    if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME_LENGTH or not name.isprintable():
+        raise InvalidName(
+            f"{str(name)[:80]!r} is not a name for a branch or tag",
+            hint="use letters, digits and signs, not only blanks",
+        )
+    return name
 
 
 @dataclass(frozen=True, slots=True)

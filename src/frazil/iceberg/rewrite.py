@@ -50,6 +50,9 @@ class CopyOnWrite:
         new = RowWriter(self._metadata, self._table.store).write(batches)
         with self._table._removing(new):
             removed, kept = self._without(where)
+        if not (new or removed):  # nothing by nothing: a snapshot like that of an append without rows
+            action = self._table.new_append().to_branch(self._branch).commit()
+            return self._table.metadata.snapshot(action.snapshot_id)
         return self._commit(removed, [*new, *kept], where)
 
     def _without(self, where: Expression) -> tuple[list[DataFile], list[DataFile]]:
@@ -57,21 +60,18 @@ class CopyOnWrite:
         scan = Scan(self._metadata, self._table.store, self._base, self._metadata.current_schema, where)
         removed: list[DataFile] = []
         reader = self._reader()
-        by_spec: dict[int, list[tuple[FileScanTask, Expression]]] = {}
+        partly: list[FileScanTask] = []
         for task in scan.plan().tasks():
             if isinstance(task.residual, AlwaysTrue):
                 removed.append(task.file)
             elif self._any_match(reader, task):
                 removed.append(task.file)
-                by_spec.setdefault(task.file.spec_id, []).append((task, task.residual))
-        kept: list[DataFile] = []
-        for spec_id, tasks in by_spec.items():
-            writer = RowWriter(
-                self._metadata, self._table.store, schema=reader.output, spec=self._metadata.spec(spec_id)
-            )
-            with self._table._removing(kept):
-                kept = [*kept, *writer.write(self._left(reader, tasks))]
-        return removed, kept
+                partly.append(task)
+        if not partly:
+            return removed, []
+        # in today's spec: the columns that an older one was made of may be gone
+        writer = RowWriter(self._metadata, self._table.store, schema=reader.output)
+        return removed, writer.write(self._left(reader, partly))
 
     def _reader(self) -> TaskReader:
         schema = self._metadata.current_schema
@@ -86,10 +86,10 @@ class CopyOnWrite:
         counting = replace(reader, output=Schema(()))
         return any(batch.num_rows for batch in counting.read(task))
 
-    def _left(self, reader: TaskReader, tasks: list[tuple[FileScanTask, Expression]]) -> Iterator[pa.RecordBatch]:
-        for task, residual in tasks:
+    def _left(self, reader: TaskReader, tasks: list[FileScanTask]) -> Iterator[pa.RecordBatch]:
+        for task in tasks:
             for batch in reader.read(replace(task, residual=AlwaysTrue())):
-                left = batch.filter(pa.compute.invert(filter_mask(residual, batch)))
+                left = batch.filter(pa.compute.invert(filter_mask(task.residual, batch)))
                 if left.num_rows:
                     yield left
 

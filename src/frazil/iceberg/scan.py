@@ -52,8 +52,8 @@ class Scan:
 
     def limit(self, rows: int) -> Self:
         """At most so many rows."""
-        if rows < 0:
-            raise InvalidArgument(f"limit {rows} is negative", hint="use 0 or more")
+        if not isinstance(rows, int) or rows < 0:
+            raise InvalidArgument(f"limit {rows!r} is not a number of rows", hint="use 0 or more")
         return replace(self, row_limit=rows)
 
     @cached_property
@@ -152,6 +152,8 @@ def choose_snapshot(
     if sum(given is not None for given in (version, ref, as_of)) > 1:
         raise InvalidArgument("version, ref and as_of are different ways to say one thing", hint="give one of them")
     if version is not None:
+        if not isinstance(version, int):
+            raise InvalidArgument(f"version {version!r} is not a snapshot id", hint="give the id as an integer")
         snapshot = metadata.snapshot(version)
         return snapshot, metadata.schema_of(snapshot)
     if ref is not None:
@@ -175,6 +177,8 @@ def to_millis(moment: int | str | datetime) -> int:
             moment = datetime.fromisoformat(moment)
         except ValueError as error:
             raise InvalidArgument(f"{moment!r} is not a time", hint="write it as 2024-01-31T12:00:00+00:00") from error
+    if not isinstance(moment, datetime):
+        raise InvalidArgument(f"{moment!r} is not a time", hint="give milliseconds, ISO text or a datetime")
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)

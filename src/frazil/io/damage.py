@@ -1,4 +1,4 @@
-"""Errors of pyarrow's readers, told as what they mean for a table: a damaged file, or one that could not be read."""
+"""Errors of readers, told as what they mean for a table: which file is damaged, or could not be read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from frazil.errors import FrazilError, MalformedData, StoreError, Unsupported
+from frazil.errors import FrazilError, MalformedData, MalformedMetadata, StoreError, Unsupported
 
 
 @contextlib.contextmanager
@@ -34,3 +34,14 @@ def reading(location: str) -> Iterator[None]:
             hint="restore the file from a backup, or delete it from the table",
             location=location,
         ) from error
+
+
+@contextlib.contextmanager
+def naming(location: str) -> Iterator[None]:
+    """Say which metadata file is damaged, where what is raised knows only its bytes."""
+    try:
+        yield
+    except MalformedMetadata as error:
+        if location in error.message:
+            raise
+        raise MalformedMetadata(f"{location}: {error.message}", hint=error.hint, location=location) from error

@@ -30,7 +30,6 @@ from frazil.model.schema import Schema
 from frazil.model.types import (
     BinaryType,
     DoubleType,
-    FixedType,
     FloatType,
     GeographyType,
     GeometryType,
@@ -225,7 +224,7 @@ def lower_bound(type_: Type, value: Any, mode: MetricsMode) -> bytes | None:
         return None
     if isinstance(type_, FloatType | DoubleType) and value == 0:
         value = -0.0
-    if mode.length is not None and isinstance(type_, StringType | BinaryType | FixedType):
+    if mode.length is not None and isinstance(type_, StringType | BinaryType):
         value = value[: mode.length]
         return value.encode() if isinstance(value, str) else bytes(value)
     return to_bytes(type_, value)
@@ -237,7 +236,7 @@ def upper_bound(type_: Type, value: Any, mode: MetricsMode) -> bytes | None:
         return None
     if isinstance(type_, FloatType | DoubleType) and value == 0:
         value = 0.0
-    if mode.length is not None and isinstance(type_, StringType | BinaryType | FixedType) and len(value) > mode.length:
+    if mode.length is not None and isinstance(type_, StringType | BinaryType) and len(value) > mode.length:
         if isinstance(value, str):
             text = next_string(value[: mode.length])
             return None if text is None else text.encode()

@@ -89,9 +89,11 @@ class Schema:
         """The field of that (dotted) name; a ColumnNotFound with the nearest names otherwise."""
         found = self.find_or_none(name, case_sensitive=case_sensitive)
         if found is None:
-            near = difflib.get_close_matches(name, self._index.id_of, n=3)
-            listed = near or list(self.columns)[:12]
-            raise ColumnNotFound(f"no column {name!r}", hint=f"did you mean {' or '.join(map(repr, listed))}?")
+            near = difflib.get_close_matches(name, self._index.id_of, n=3) if isinstance(name, str) else []
+            if near:
+                raise ColumnNotFound(f"no column {name!r}", hint=f"did you mean {' or '.join(map(repr, near))}?")
+            listed = ", ".join(map(repr, list(self.columns)[:12])) or "none"
+            raise ColumnNotFound(f"no column {name!r}", hint=f"the columns are {listed}")
         return found
 
     def find_or_none(self, name: str, *, case_sensitive: bool = True) -> NestedField | None:

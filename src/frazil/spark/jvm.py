@@ -1,15 +1,22 @@
 """Our Java classes in Spark's JVM: source text, compiled in memory and defined beside Spark's own classes.
 
 Spark carries Janino, the compiler, for its own code generation. So there is no jar to build, to ship or to match with a
-version of Spark; each file of `jvm/` is one compilation unit, and all are compiled in one go.
+version of Spark; each file of `jvm/` is one compilation unit, and all are compiled in one go. That takes a second or
+two the first time; the class files are kept in the user's cache folder for the next session.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import tempfile
+import zipfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from graphlib import TopologicalSorter
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from frazil.errors import Unsupported
@@ -36,13 +43,39 @@ def define_classes(jvm: Any) -> None:
     if _is_defined(jvm, anchor):
         return
     texts = sources()
-    compiled = compile_java(jvm, texts)
+    classes = class_files(jvm, texts)
     handles = jvm.java.lang.invoke.MethodHandles
     lookup = handles.privateLookupIn(anchor, handles.lookup())
     for name in definition_order(texts.values()):
-        lookup.defineClass(compiled.remove(f"{PACKAGE.replace('.', '/')}/{name}.class"))
-    if not compiled.isEmpty():
-        raise Unsupported(f"inner classes in jvm/: {compiled.keySet()}", hint="write them as classes of their own")
+        lookup.defineClass(classes[f"{PACKAGE.replace('.', '/')}/{name}.class"])
+
+
+def class_files(jvm: Any, texts: Mapping[str, str]) -> dict[str, bytes]:
+    """The class files of some Java files by path: from the cache, or compiled and put there."""
+    place = _cache_file(texts)
+    with suppress(OSError, zipfile.BadZipFile, KeyError):
+        with zipfile.ZipFile(place) as kept:
+            return {name: kept.read(name) for name in kept.namelist()}
+    classes = {str(name): bytes(code) for name, code in compile_java(jvm, texts).items()}
+    with suppress(OSError):  # a read-only home costs time, nothing else
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as partial:
+            with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as kept:
+                for name, code in classes.items():
+                    kept.writestr(name, code)
+        Path(partial.name).replace(place)
+    return classes
+
+
+def _cache_file(texts: Mapping[str, str]) -> Path:
+    import pyspark
+
+    digest = hashlib.sha256(pyspark.__version__.encode())
+    for name, text in sorted(texts.items()):
+        digest.update(f"\0{name}\0{text}".encode())
+    home = os.environ.get("XDG_CACHE_HOME")
+    folder = Path(home) if home else Path.home() / ".cache"
+    return folder / "frazil" / f"classes-{digest.hexdigest()[:32]}.zip"
 
 
 def _is_defined(jvm: Any, anchor: Any) -> bool:

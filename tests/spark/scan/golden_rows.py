@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from typing import Any
 
 import pyarrow as pa
 
 from frazil.iceberg.scan import Scan
+from frazil.model.variant import Node, read_node
 from frazil.spark.scan.spark_arrow import for_spark
 
 
@@ -23,13 +25,24 @@ def rows_in_process(scan: Scan) -> Counter[str]:
 
 def rows_of(frame: Any) -> Counter[str]:
     """What a DataFrame gives."""
-    table = frame.toArrow()
-    return counted(table, table.num_rows)
+    # not toArrow(): it casts, and refuses nulls of structs whose fields are required
+    batches = frame._collect_as_arrow()
+    return counted(pa.Table.from_batches(batches), sum(batch.num_rows for batch in batches)) if batches else Counter()
 
 
 def counted(table: pa.Table, rows: int) -> Counter[str]:
     columns = [[plain(value) for value in column] for column in table.columns]
     return Counter(map(repr, zip(*columns, strict=True) if columns else [()] * rows))
+
+
+def _variant(node: Node) -> Any:
+    """A variant without the width of its numbers, which writers and shredding may choose."""
+    kind, value = node
+    if kind == "object":
+        return sorted((name, _variant(inner)) for name, inner in value.items())
+    if kind == "array":
+        return [_variant(inner) for inner in value]
+    return (re.sub(r"^(int|decimal)\d+$", r"\1", kind), str(value))
 
 
 def plain(scalar: pa.Scalar) -> Any:
@@ -42,7 +55,7 @@ def plain(scalar: pa.Scalar) -> Any:
     if pa.types.is_struct(kind):
         names = [field.name for field in kind]
         if sorted(names) == ["metadata", "value"]:
-            return (scalar["value"].as_py(), scalar["metadata"].as_py())
+            return _variant(read_node(scalar["metadata"].as_py(), scalar["value"].as_py()))
         if sorted(names) == ["srid", "wkb"]:
             return (scalar["srid"].as_py(), scalar["wkb"].as_py())
         return [(field.name, plain(scalar[index])) for index, field in enumerate(kind)]

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
-from frazil.errors import AlreadyExists, CommitConflict, InvalidArgument, InvalidName
+from frazil.errors import AlreadyExists, CommitConflict, InvalidArgument
 from frazil.iceberg.actions.action import Action, Context, Staged
 from frazil.iceberg.metadata import TableMetadata
-from frazil.iceberg.refs import BRANCH, MAIN, TAG, SnapshotRef
+from frazil.iceberg.refs import BRANCH, MAIN, TAG, SnapshotRef, checked_ref_name
 from frazil.iceberg.requirements import AssertRefSnapshotId
 from frazil.iceberg.transaction import Transaction
 from frazil.iceberg.updates import RemoveSnapshotRef, SetSnapshotRef, Update
 
-_MAX_NAME_LENGTH = 1024
 _Step = Callable[[Context, TableMetadata], dict[str, SnapshotRef]]
 
 
@@ -67,7 +66,7 @@ class ManageRefs(Action):
         def step(context: Context, metadata: TableMetadata) -> dict[str, SnapshotRef]:
             target = metadata.ref(to).snapshot_id
             if branch not in metadata.refs:
-                return {**metadata.refs, _checked(branch): SnapshotRef(target)}
+                return {**metadata.refs, checked_ref_name(branch): SnapshotRef(target)}
             ref = _existing(metadata, branch, BRANCH)
             if not metadata.is_ancestor(ref.snapshot_id, target):
                 message = f"{branch} cannot be fast-forwarded: its snapshot is not an ancestor of that of {to}"
@@ -79,7 +78,7 @@ class ManageRefs(Action):
 
     def rename_branch(self, name: str, new_name: str) -> Self:
         """Give a branch another name."""
-        _checked(new_name)
+        checked_ref_name(new_name)
         if name == MAIN:
             raise InvalidArgument("main cannot be renamed", hint="create a branch at the same snapshot")
 
@@ -113,7 +112,7 @@ class ManageRefs(Action):
         return self._change(name, None, lambda _, ref: replace(ref, max_ref_age_ms=age_ms))
 
     def _create(self, name: str, snapshot_id: int | None, **members: Any) -> Self:
-        _checked(name)
+        checked_ref_name(name)
         SnapshotRef(0, **members)  # refuse impossible retention at once
 
         def step(_: Context, metadata: TableMetadata) -> dict[str, SnapshotRef]:
@@ -160,14 +159,6 @@ class ManageRefs(Action):
             for name in (*removed, *changed)
         ]
         return Staged(tuple(updates), tuple(requirements))
-
-
-def _checked(name: str) -> str:
-    if not name.strip() or len(name) > _MAX_NAME_LENGTH or not name.isprintable():
-        raise InvalidName(
-            f"{name[:80]!r} is not a name for a branch or tag", hint="use letters, digits and signs, not only blanks"
-        )
-    return name
 
 
 def _check_free(metadata: TableMetadata, name: str) -> None:

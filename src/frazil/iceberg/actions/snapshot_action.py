@@ -15,7 +15,7 @@ from frazil.iceberg.entries import Entries
 from frazil.iceberg.manifest import UNASSIGNED
 from frazil.iceberg.manifest_list import ManifestFile, assign_first_row_ids, serialize_manifest_list
 from frazil.iceberg.metadata import TableMetadata
-from frazil.iceberg.refs import MAIN, SnapshotRef
+from frazil.iceberg.refs import MAIN, SnapshotRef, checked_ref_name
 from frazil.iceberg.requirements import AssertRefSnapshotId
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.summary import change_summary, with_totals
@@ -64,7 +64,7 @@ class SnapshotAction(Action):
 
     def to_branch(self, name: str) -> Self:
         """Commit to this branch; a branch that does not exist begins at the current snapshot."""
-        self._branch = name
+        self._branch = checked_ref_name(name)
         return self
 
     def stage_only(self) -> Self:

@@ -19,6 +19,8 @@ class UpgradeFormat(Action):
 
     def to(self, version: int) -> Self:
         """The version to have."""
+        if not isinstance(version, int):
+            raise InvalidArgument(f"format version {version!r} is not an integer", hint="call to(3)")
         self._version = version
         return self
 

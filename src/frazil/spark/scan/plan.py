@@ -42,6 +42,7 @@ from frazil.spark.scan.relations import (
     quoted_name,
     relation_schema,
     rows_by_schema,
+    without_defaults,
 )
 from frazil.spark.types import Dialect, spark_struct, spark_type
 
@@ -147,7 +148,8 @@ class Layout:
 
     def schema_json(self) -> dict[str, Any]:
         """The output as Spark's schema, all nullable."""
-        return _nullable(spark_struct(_loose(self._wanted), dialect=self.dialect))
+        fields = [without_defaults(field) for field in self._wanted]
+        return _nullable(spark_struct(Schema(tuple(fields)), dialect=self.dialect))
 
     def native(
         self, identity: tuple[int, ...], specs: frozenset[int], size: int, contents: Contents
@@ -194,7 +196,7 @@ class Layout:
         data = [field for field in stored.fields if field.id not in identity] + list(extra.values())
         told_types = {field.id: field for field in source.schema.fields}
         known = [replace(told_types[n], name=by_id[n].name) for n in identity]
-        struct = _nullable(spark_struct(_loose(data), field_ids=True, dialect=self.dialect))
+        struct = _nullable(spark_struct(Schema(tuple(data)), field_ids=True, dialect=self.dialect))
         kinds = [
             {"name": item.name, "type": item.spark_type, "nullable": True, "metadata": {}}
             for item in constants.values()
@@ -252,10 +254,6 @@ def column_named(metadata: TableMetadata, schema: Schema, name: str) -> NestedFi
     if name in METADATA_COLUMNS:
         return METADATA_COLUMNS[name]
     return schema.find(name)  # says what there is
-
-
-def _loose(fields: Sequence[NestedField]) -> Any:
-    return Schema(tuple(fields))
 
 
 def _nullable(struct: dict[str, Any]) -> dict[str, Any]:

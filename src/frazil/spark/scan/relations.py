@@ -101,7 +101,8 @@ def relation_schema(schema: Schema, history: Iterable[Schema], weights: Mapping[
         return made
 
     def stored(field: NestedField, parent: int) -> NestedField:
-        return replace(field, name=name(parent, field), type=inside(field.type, field.id))
+        named = replace(field, name=name(parent, field), type=inside(field.type, field.id), doc=None)
+        return named if field.initial_default is not None else without_defaults(named)
 
     def inside(type_: Type, number: int) -> Type:
         if isinstance(type_, UuidType):
@@ -121,6 +122,21 @@ def relation_schema(schema: Schema, history: Iterable[Schema], weights: Mapping[
 
     fields = (stored(field, _TOP) for field in schema.fields if not isinstance(field.type, UnknownType))
     return Schema(tuple(fields), schema.schema_id)
+
+
+def without_defaults(field: NestedField) -> NestedField:
+    """The field, whose defaults are of no concern to who reads files that all have it."""
+
+    def inside(type_: Type) -> Type:
+        if isinstance(type_, StructType):
+            return StructType(tuple(without_defaults(part) for part in type_.fields))
+        if isinstance(type_, ListType):
+            return replace(type_, element=without_defaults(type_.element))
+        if isinstance(type_, MapType):
+            return replace(type_, key=without_defaults(type_.key), value=without_defaults(type_.value))
+        return type_
+
+    return replace(field, type=inside(field.type), initial_default=None, write_default=None, doc=None)
 
 
 def _struct_fields(schema: Schema) -> Iterator[tuple[int, NestedField]]:
