@@ -166,3 +166,17 @@ def test_every_table_of_the_java_library_opens(case: str) -> None:
     assert table.metadata_location.rpartition("/")[2] == expected["metadata_file"].rpartition("/")[2]
     assert table.format_version == expected["format_version"]
     assert len(table.snapshots) == len(expected["snapshots"])
+
+
+def test_a_relocated_copy_never_deletes_files_of_the_original(tmp_path: Path) -> None:
+    outside = {"write.data.path": str(tmp_path / "outside/data")}
+    lake = frazil.connect(tmp_path / "old")
+    original = lake.create_table("db.t", "id INT", properties=outside)
+    first = original.append([{"id": 1}]).snapshot_id
+    original.overwrite([{"id": 2}])
+    shutil.copytree(tmp_path / "old/db/t", tmp_path / "copy")
+    copy = frazil.open(tmp_path / "copy", relocate=True)
+    expired = copy.expire_snapshots().older_than(2**62).retain_last(1).commit().result
+    assert len(expired.failed_files) == 1
+    assert [snapshot.snapshot_id for snapshot in copy.snapshots] == [original.snapshots[-1].snapshot_id]
+    assert original.scan(version=first).to_arrow().to_pylist() == [{"id": 1}]

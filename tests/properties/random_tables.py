@@ -79,7 +79,7 @@ def _decimals(scale: int, precision: int) -> list[Decimal]:
     most = 10**precision - 1
     return [
         Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
-        for number in (0, 1, -1, 10, 99, 100, -100, most, -most)
+        for number in (0, 1, -1, 10, 99, 100, -100, most, 99 - most)  # the very lowest cannot be truncated
     ]
 
 

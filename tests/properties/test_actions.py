@@ -323,13 +323,26 @@ class Tables(RuleBasedStateMachine):
         """Both began at the same state; the other one is first. Ours comes after it, or is refused."""
         other_table = another_handle(self.table)
         ours, others = self.change(data, self.table, branch), self.change(data, other_table, branch)
+        self.race(branch, ours, others, other_table)
+
+    @precondition(lambda self: self.rows("main"))
+    @rule(data=st.data())
+    def two_writers_after_the_same_rows(self, data: st.DataObject) -> None:
+        kinds = [self.delete, self.compact]
+        if self.table.format_version > 1:
+            kinds += [self.delete_positions, self.delete_positions, self.delete_equal]
+        other_table = another_handle(self.table)
+        ours = data.draw(st.sampled_from(kinds))(data, self.table, "main")
+        others = data.draw(st.sampled_from(kinds))(data, other_table, "main")
+        self.race("main", ours, others, other_table)
+
+    def race(self, branch: str, ours: Change | None, others: Change | None, other_table: IcebergTable) -> None:
         if ours is None or others is None:
             return
         before, after_other = self.rows(branch), others.effect(self.rows(branch))
 
         def first() -> None:
             others.commit()
-            self.table_of_others = other_table
             self.took_place(branch, after_other, other_table)
 
         self.pointer.before_swap = first

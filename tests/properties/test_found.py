@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from frazil.errors import CommitConflict
+from frazil.errors import CommitConflict, InvalidValue
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.delete_reader import DeleteReader
 from frazil.iceberg.read import TaskReader
@@ -17,7 +18,7 @@ from frazil.io.deletion_vector import DeletionVector
 from frazil.model.conform import conform
 from frazil.model.partition import parse_partition_by
 from frazil.model.schema import Schema
-from frazil.model.types import DoubleType, LongType, NestedField, StringType
+from frazil.model.types import DecimalType, DoubleType, LongType, NestedField, StringType
 from tests.properties.memory_table import another_handle, new_table
 from tests.properties.row_deletes import deletion_vectors, equality_deletes
 
@@ -102,3 +103,11 @@ def test_a_compaction_begun_before_row_ids_is_refused_after_they_were_given_out(
     with pytest.raises(CommitConflict, match="gave ids"):
         table.new_rewrite().validate_from(base.snapshot_id).rewrite(old, new).commit()
     assert sorted(table.refresh().scan(columns=["_row_id"]).to_arrow()["_row_id"].to_pylist()) == [0, 1, 2]
+
+
+def test_a_partition_value_that_does_not_fit_its_type_is_refused_and_nothing_is_left() -> None:
+    schema = Schema((NestedField(1, "x", DecimalType(9, 2)),))
+    table, _ = new_table(schema, parse_partition_by(schema, ["truncate(2, x)"]))
+    with pytest.raises(InvalidValue, match="x_trunc"):
+        table.append([{"x": Decimal("-9999999.99")}])
+    assert [file.location for file in table.store.list(table.location)] == [table.metadata_location]

@@ -39,6 +39,8 @@ def spark() -> Iterator[SparkSession]:
 
     find_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    source = str(Path(frazil.__file__).parents[1])  # workers find what pytest finds
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("frazil tests")

@@ -208,14 +208,16 @@ def test_time_travel_has_many_spellings(sql, spark, versions):
     assert count(f"{t} TIMESTAMP AS OF '{when}'") == 2
     assert count(f"{t} FOR SYSTEM_TIME AS OF timestamp '{when}'") == 2
     assert count(f"{t} TIMESTAMP AS OF now()") == 3
-    read = spark.read
-    assert read.option("versionAsOf", first.snapshot_id).table(t).count() == 1
-    assert read.option("versionAsOf", "side").table(t).count() == 2
-    assert read.option("timestampAsOf", when).table(t).count() == 2
-    assert read.option("snapshot-id", first.snapshot_id).table(t).count() == 1
-    assert read.option("as-of-timestamp", second.timestamp_ms).table(t).count() == 2
-    assert read.option("branch", "side").table(t).count() == 2
-    assert read.option("tag", "one").table(t).count() == 1
+    for option, value, rows in (
+        ("versionAsOf", first.snapshot_id, 1),
+        ("versionAsOf", "side", 2),
+        ("timestampAsOf", when, 2),
+        ("snapshot-id", first.snapshot_id, 1),
+        ("as-of-timestamp", second.timestamp_ms, 2),
+        ("branch", "side", 2),
+        ("tag", "one", 1),
+    ):
+        assert spark.read.option(option, value).table(t).count() == rows, option
 
 
 def test_a_version_that_is_not_there_says_so(sql, versions):

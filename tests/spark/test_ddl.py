@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from pyspark.errors import AnalysisException
 
+import frazil
 from frazil.errors import FrazilError, InvalidEvolution, InvalidSchema, Unsupported
 
 
@@ -83,8 +84,27 @@ def test_variant_needs_format_version_3_and_works_there(sql, name):
     assert _columns(sql, name) == [("v", "variant")]
 
 
-def test_providers_and_locations(sql, lake, name, tmp_path):
-    sql(f"CREATE TABLE {name} (id INT) USING frazil LOCATION '{tmp_path}/elsewhere'") if False else None
+def test_collations_are_refused_by_name(sql, name):
+    with pytest.raises(InvalidSchema, match="'s.t' has a collation"):
+        sql(f"CREATE TABLE {name} (s STRUCT<t: STRING COLLATE UNICODE>)")
+
+
+def test_a_table_goes_where_it_is_told(spark, tmp_path):
+    made = frazil.connect(f"sqlite:///{tmp_path}/lake.db", warehouse=tmp_path / "warehouse")
+    made.attach(spark, "placed")
+    try:
+        spark.sql("CREATE NAMESPACE placed.db")
+        spark.sql(f"CREATE TABLE placed.db.t LOCATION '{tmp_path}/elsewhere' AS SELECT 1 AS id")
+        assert made.table("db.t").location == f"{tmp_path}/elsewhere"
+        spark.sql(f"ALTER TABLE placed.db.t SET LOCATION '{tmp_path}/moved'")
+        assert made.table("db.t").location == f"{tmp_path}/moved"
+        assert spark.table("placed.db.t").count() == 1
+    finally:
+        made.detach(spark, "placed")
+        made.close()
+
+
+def test_providers(sql, lake, name):
     sql(f"CREATE TABLE {name} (id INT) USING frazil")
     sql(f"CREATE TABLE {name}_p (id INT) USING avro")
     assert _table(lake, f"{name}_p").properties["write.format.default"] == "avro"
@@ -273,7 +293,7 @@ def test_create_as_select_and_replace_keep_what_was_told(sql, lake, name):
 
 
 def test_data_frames_make_and_replace_tables(spark, sql, lake, name):
-    from pyspark.sql.functions import bucket, col, partitioning
+    from pyspark.sql.functions import col, partitioning
 
     frame = spark.range(6).withColumn("k", col("id") % 3)
     frame.writeTo(name).using("iceberg").partitionedBy("k").tableProperty("format-version", "3").create()
@@ -282,7 +302,7 @@ def test_data_frames_make_and_replace_tables(spark, sql, lake, name):
         frame.writeTo(name).create()
     frame.limit(2).writeTo(name).replace()
     assert spark.table(name).count() == 2
-    frame.writeTo(name).partitionedBy(partitioning.bucket(4, "id") if hasattr(partitioning, "bucket") else bucket(4, "id")).createOrReplace()
+    frame.writeTo(name).partitionedBy(partitioning.bucket(4, "id")).createOrReplace()
     assert str(_table(lake, name).spec.fields[0].transform) == "bucket[4]"
     frame.writeTo(name).append()
     assert spark.table(name).count() == 12
@@ -303,7 +323,7 @@ def test_inserts_by_position_by_name_and_over(spark, sql, name):
     assert sql(f"SELECT id FROM {name} ORDER BY id") == [(2,), (3,), (4,), (5,), (10,)]
     sql(f"INSERT INTO {name} REPLACE WHERE id >= 4 AND k <> 'x' SELECT 20, 'z'")
     assert sql(f"SELECT id FROM {name} ORDER BY id") == [(2,), (3,), (20,)]
-    spark.sql(f"SELECT 21 AS id, 'z' AS k").writeTo(name).overwritePartitions()
+    spark.sql("SELECT 21 AS id, 'z' AS k").writeTo(name).overwritePartitions()
     assert sql(f"SELECT id FROM {name} ORDER BY id") == [(2,), (3,), (21,)]
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:

@@ -30,8 +30,10 @@ PUFFIN = "puffin"
 def partition_key(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """What tells partitions apart: NaN is the same partition as NaN, and -0.0 another one than 0.0.
 
-    >>> partition_key((float("nan"), 1)) == partition_key((float("nan"), 1)), partition_key((-0.0,)) == partition_key((0.0,))
-    (True, False)
+    >>> partition_key((float("nan"), 1)) == partition_key((float("nan"), 1))
+    True
+    >>> partition_key((-0.0,)) == partition_key((0.0,))
+    False
     """
     return tuple(repr(value) if isinstance(value, float) else value for value in values)
 

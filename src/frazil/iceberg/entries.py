@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.errors import MalformedMetadata
+from frazil.errors import InvalidValue, MalformedMetadata
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.data_file import Content, DataFile, Status
 from frazil.iceberg.stored_bounds import stored_bounds
@@ -309,9 +310,16 @@ def partition_array(partition_type: StructType, tuples: Sequence[tuple[Any, ...]
     if not fields:
         return empty_structs(len(tuples))
     by_field = list(zip(*tuples, strict=True)) if tuples else [() for _ in fields]
-    arrays = [
-        canonical_array(values, storage_arrow(column.type)) for column, values in zip(fields, by_field, strict=True)
-    ]
+    arrays = []
+    for column, values in zip(fields, by_field, strict=True):
+        try:
+            arrays.append(canonical_array(values, storage_arrow(column.type)))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            # such as the lowest decimal truncated, which has a digit more than its type
+            raise InvalidValue(
+                f"partition field {column.name!r} of type {column.type} cannot hold one of its values: {error}",
+                hint="keep such rows out, or partition by another transform",
+            ) from error
     return pa.StructArray.from_arrays(arrays, fields=list(partition_arrow(partition_type)))
 
 
@@ -322,18 +330,29 @@ def empty_structs(count: int) -> pa.Array:
 
 def _map_array(maps: Sequence[Mapping[int, Any] | None], type_: pa.DataType) -> pa.Array:
     present = [row for row in maps if row is not None]
-    shapes = set(map(tuple, present))
-    if len(shapes) == 1:  # as a rule all files have metrics of the same columns, in the same order
-        shape = shapes.pop()
-        keys = np.tile(np.array(shape, np.int32), len(present))
-        lengths = np.fromiter((row is not None for row in maps), np.int64, len(maps)) * len(shape)
-    else:
-        keys = np.fromiter(chain.from_iterable(present), np.int32)
-        lengths = np.fromiter((0 if row is None else len(row) for row in maps), np.int64, len(maps))
+    keys, items = _same_keys(present) or (
+        np.fromiter(chain.from_iterable(present), np.int32),
+        list(chain.from_iterable(row.values() for row in present)),
+    )
+    lengths = np.fromiter((0 if row is None else len(row) for row in maps), np.int64, len(maps))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    values = pa.array(list(chain.from_iterable(row.values() for row in present)), type_.item_type)
+    values = pa.array(items, type_.item_type)
     nulls = None if len(present) == len(maps) else pa.array([row is None for row in maps], pa.bool_())
     return pa.MapArray.from_arrays(pa.array(offsets), pa.array(keys), values, type_, mask=nulls)
+
+
+def _same_keys(maps: Sequence[Mapping[int, Any]]) -> tuple[npt.NDArray[np.int32], list[Any]] | None:
+    """Keys and values if all maps have the same keys, as the metrics of files written alike do: the keys are known
+    then, and only the values are gathered.
+    """
+    shape = tuple(maps[0]) if maps else ()
+    if len(shape) < 2 or set(map(len, maps)) != {len(shape)} or set(map(type, maps)) != {dict}:
+        return None
+    try:
+        values = list(chain.from_iterable(map(itemgetter(*shape), maps)))
+    except KeyError:
+        return None
+    return np.tile(np.array(shape, np.int32), len(maps)), values
 
 
 def _lookup(maps: pa.Array, key: int) -> pa.Array:

@@ -74,12 +74,12 @@ def new_table_metadata(
     )
 
 
-def _format_version(argument: int | None, text: str | None) -> int:
+def _format_version(argument: object, text: str | None) -> int:
     if argument is None and text is not None and text.isdecimal():
         argument, text = int(text), None
     version = DEFAULT_FORMAT_VERSION if argument is None else argument
-    known = isinstance(version, int) and 1 <= version <= SUPPORTED_FORMAT_VERSION
-    if (argument is None and text is not None) or not known:
+    told_in_vain = argument is None and text is not None
+    if told_in_vain or not isinstance(version, int) or not 1 <= version <= SUPPORTED_FORMAT_VERSION:
         raise InvalidArgument(
             f"format version {text if argument is None else argument!r} cannot be written",
             hint=f"use 1 to {SUPPORTED_FORMAT_VERSION}",

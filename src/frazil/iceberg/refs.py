@@ -22,7 +22,7 @@ TAG = "tag"
 _MAX_NAME_LENGTH = 1024
 
 
-def checked_ref_name(name: str) -> str:
+def checked_ref_name(name: object) -> str:
     """The name, if a branch or tag may have it."""
     if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME_LENGTH or not name.isprintable():
         raise InvalidName(

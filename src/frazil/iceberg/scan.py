@@ -52,8 +52,10 @@ class Scan:
 
     def limit(self, rows: int) -> Self:
         """At most so many rows."""
-        if not isinstance(rows, int) or rows < 0:
+        if not isinstance(rows, int):
             raise InvalidArgument(f"limit {rows!r} is not a number of rows", hint="use 0 or more")
+        if rows < 0:
+            raise InvalidArgument(f"limit {rows} is negative", hint="use 0 or more")
         return replace(self, row_limit=rows)
 
     @cached_property

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from frazil.errors import FrazilError, InvalidArgument, StoreError, Unsupported
+from frazil.errors import FrazilError, InvalidArgument, PermissionDenied, StoreError, Unsupported
 from frazil.io import location as locations
 
 if TYPE_CHECKING:
@@ -207,6 +207,10 @@ class ForwardingStore(Store):
     def route(self, location: str) -> tuple[Store, str]:
         """The store that has ``location``, and the location to ask it for."""
 
+    def route_to_delete(self, location: str) -> tuple[Store, str]:
+        """The same for a file that is to go, which may be refused."""
+        return self.route(location)
+
     def read(self, location: str) -> bytes:
         store, place = self.route(location)
         return store.read(place)
@@ -236,7 +240,7 @@ class ForwardingStore(Store):
         store.replace(place, data)
 
     def delete(self, location: str) -> None:
-        store, place = self.route(location)
+        store, place = self.route_to_delete(location)
         store.delete(place)
 
     def delete_many(self, places: Iterable[str]) -> None:
@@ -244,7 +248,7 @@ class ForwardingStore(Store):
         failed: dict[str, FrazilError] = {}
         for place in places:
             try:
-                store, target = self.route(place)
+                store, target = self.route_to_delete(place)
             except FrazilError as error:
                 failed[place] = error
             else:
@@ -305,7 +309,7 @@ class RelocatingStore(ForwardingStore):
     """Reads a table that was copied: locations under an old prefix are looked up under the new one.
 
     Every spelling of an old prefix counts (``/p``, ``file:/p``, ``file:///p``); the longest that fits wins; other
-    locations pass unchanged.
+    locations pass unchanged. Nothing outside the new folders is ever deleted: it is the original's.
 
     >>> store = RelocatingStore(Stores(), [("/golden/db", "memory://copy/db")])
     >>> store.route("file:///golden/db/t/x")[1], store.route("/golden/db2/x")[1]
@@ -322,6 +326,15 @@ class RelocatingStore(ForwardingStore):
             if rest is not None:
                 return self._inner, locations.join(new, rest)
         return self._inner, location
+
+    def route_to_delete(self, location: str) -> tuple[Store, str]:
+        store, place = self.route(location)
+        if all(locations.relative_to(place, new) is None for _, new in self._mapping):
+            raise PermissionDenied(
+                f"{location} lies outside the relocated table, and may belong to the table it was copied from",
+                hint="delete it by hand if nothing else uses it",
+            )
+        return store, place
 
     def __repr__(self) -> str:
         return f"RelocatingStore({self._inner!r}, {self._mapping!r})"

@@ -169,8 +169,7 @@ def schema_from_struct(document: SparkJson) -> Schema:
 
     Defaults are not taken over: they are SQL text, see `frazil.spark.defaults`.
     """
-    _refuse_unsupported(document, "")
-    return schema_from_spark(document)
+    return schema_from_spark(_plain(document, ""))
 
 
 def type_from_spark(document: Any) -> Type:
@@ -180,17 +179,25 @@ def type_from_spark(document: Any) -> Type:
     return number_type(column.type, lambda _: 0)
 
 
-def _refuse_unsupported(document: Any, path: str) -> None:
-    """Name the column whose type a table cannot have, before the type parser says only the type."""
+def _plain(document: Any, path: str) -> Any:
+    """The type without what tables do not have; a column whose type they cannot hold is named."""
     if isinstance(document, str):
-        if document.startswith(("interval", "calendar_interval", "day-time", "year-month", "object")):
+        if document.startswith(("interval", "calendar_interval", "object")):
             raise InvalidSchema(f"column {path!r} has type {document}, which tables cannot hold", hint="cast it")
-        return
-    for column in document.get("fields", ()):
-        _refuse_unsupported(column["type"], f"{path}.{column['name']}".lstrip("."))
+        return "string" if document == "string collate UTF8_BINARY" else document
+    result = dict(document)
+    if "fields" in document:
+        result["fields"] = [_plain_field(column, f"{path}.{column['name']}".lstrip(".")) for column in document["fields"]]
     for inner in ("elementType", "keyType", "valueType"):
         if inner in document:
-            _refuse_unsupported(document[inner], f"{path}.{inner.removesuffix('Type')}")
+            result[inner] = _plain(document[inner], f"{path}.{inner.removesuffix('Type')}")
+    return result
+
+
+def _plain_field(column: SparkJson, path: str) -> SparkJson:
+    if "__COLLATIONS" in (column.get("metadata") or {}):
+        raise InvalidSchema(f"column {path!r} has a collation, which tables cannot hold", hint="declare it as STRING")
+    return {**column, "type": _plain(column["type"], path)}
 
 
 def default_sql(type_: Type, value: Any) -> str:

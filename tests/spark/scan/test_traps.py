@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.iceberg.table import IcebergTable
-from tests.interop.deletes import delete_rows, equality_deletes
+from tests.interop.deletes import delete_rows, equality_deletes, live_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -283,8 +283,10 @@ def _rows_of_all_types(spark: SparkSession, start: int, stop: int) -> pa.Table:
         *("if(id % 5 = 0, null, concat('s', id)) s", "concat('g', id % 10) g", "cast(concat('b', id) AS binary) x"),
         *("cast(id AS decimal(9,2)) n9", "cast(id AS decimal(18,2)) n18", "cast(id AS decimal(38,2)) n38"),
         *("date_add(date'2020-01-01', cast(id % 1000 AS int)) dt", "cast(timestamp_seconds(id) AS timestamp_ntz) t"),
-        *("timestamp_seconds(id) z", "if(id % 4 = 0, null, struct(nullif(id, -1) AS x, if(id % 6 = 0, null, concat('y', id)) AS y)) st"),
-        *("if(id % 9 = 0, null, array(id, id + 1)) l", "map(concat('m', id), id) m", "array(struct(nullif(id, -1) AS p, nullif('q', 'r') AS q)) ls"),
+        "timestamp_seconds(id) z",
+        "if(id % 4 = 0, null, struct(nullif(id, -1) AS x, if(id % 6 = 0, null, concat('y', id)) AS y)) st",
+        *("if(id % 9 = 0, null, array(id, id + 1)) l", "map(concat('m', id), id) m"),
+        "array(struct(nullif(id, -1) AS p, nullif('q', 'r') AS q)) ls",
     )
     return frame.orderBy("id").toArrow()
 
@@ -304,7 +306,8 @@ def test_deleted_rows_are_gone_and_the_others_are_whole(
         for condition in ("id >= 3400 AND id < 3600", "id = 77", "id % 2 = 0 AND id > 100", "id < 50 OR id > 8998"):
             columns = ["id", "s", "st", "n38"]
             some = found.filter(condition).select(*columns)
-            assert sorted(map(str, some.collect())) == sorted(map(str, expected.filter(condition).select(*columns).collect()))
+            wanted = expected.filter(condition).select(*columns)
+            assert sorted(map(str, some.collect())) == sorted(map(str, wanted.collect()))
         assert found.filter("_pos <> id % 3000").count() == 0
     finally:
         for key in MODES[mode]:
@@ -322,6 +325,51 @@ def test_equality_deletes_follow_sequence_and_null_rules(make: Callable[..., Ice
     table.new_row_delta().add_deletes(gone).commit()
     table.append([{"a": 1, "b": "later"}])
     assert sql(f"SELECT a, b FROM {name(table)} ORDER BY a") == [(1, "later"), (2, None)]
+
+
+@pytest.fixture(scope="module")
+def upserted(lake: Lake, spark: SparkSession) -> IcebergTable:
+    """Equality deletes by one column, by two, of one partition, and of a column that was dropped; vectors beside them."""
+    table = lake.create_table("db.upserted", f"{COLUMNS}, p STRING, old STRING", format_version=3, partition_by=["p"])
+    change = table.update_properties()
+    change.set("write.parquet.row-group-size-bytes", "40000").set("write.parquet.page-row-limit", "500").commit()
+    for start in (0, 3000):
+        rows = _rows_of_all_types(spark, start, start + 3000)
+        rows = rows.append_column("p", pa.array([f"p{start // 3000}"] * 3000))
+        table.append(rows.append_column("old", pa.array([f"o{i}" for i in range(start, start + 3000)])))
+    by_partition = {file.partition: {"partition": file.partition} for file in live_files(table)}
+    action = table.new_row_delta()
+    for partition, members in by_partition.items():
+        keys = [{"id": i} for i in range(0, 6000, 7)] if partition == ("p0",) else [{"id": 1}, {"id": 3001}]
+        action.add_deletes(equality_deletes(table, f"id-{partition[0]}", keys, ["id"], **members))
+        pairs = [{"g": f"g{i % 10}", "s": None if i % 5 == 0 else f"s{i}"} for i in (5, 11, 3005, 3011)]
+        action.add_deletes(equality_deletes(table, f"gs-{partition[0]}", pairs, ["g", "s"], **members))
+        olds = [{"old": "o20"}, {"old": "o3020"}]
+        action.add_deletes(equality_deletes(table, f"old-{partition[0]}", olds, ["old"], **members))
+    action.commit()
+    delete_rows(table, "vectors", "id", {30, 31, 3030, 5999})
+    table.update_schema().drop_column("old").commit()
+    return table
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_equality_deletes_of_all_kinds_take_their_rows(upserted: IcebergTable, spark: SparkSession, mode: str) -> None:
+    kept = upserted.scan(columns=["id", "s", "st", "_pos"]).to_arrow().to_pylist()
+    expected = [(row["id"], row["s"], None if row["st"] is None else row["st"]["y"], row["_pos"]) for row in kept]
+    for key, value in MODES[mode].items():
+        spark.conf.set(key, value)
+    try:
+        frame = spark.table(name(upserted))
+        plan = frame._jdf.queryExecution().optimizedPlan().toString()
+        assert "Frazil by Arrow" not in plan
+        found = frame.selectExpr("id", "s", "st.y", "_pos", "p", "_file").collect()
+        assert sorted((tuple(row)[:4] for row in found), key=str) == sorted(expected, key=str)
+        assert len(frame.selectExpr("s", "p").collect()) == frame.count() == len(expected)
+        some = frame.filter("id BETWEEN 2900 AND 3100 AND p = 'p1'").selectExpr("id", "p").collect()
+        assert sorted(row.id for row in some) == sorted(row[0] for row in expected if 3000 <= row[0] <= 3100)
+    finally:
+        for key in MODES[mode]:
+            spark.conf.unset(key)
 
 
 def test_rows_keep_their_ids_through_deletes(make: Callable[..., IcebergTable], sql: Sql) -> None:

@@ -24,6 +24,7 @@ from frazil.iceberg.updates import (
     SetProperties,
     Update,
 )
+from frazil.model.arrow import schema_from_anything
 from frazil.model.column_path import Path
 from frazil.model.name_mapping import NameMapping
 from frazil.model.schema import Schema
@@ -118,9 +119,10 @@ class UpdateSchema(Action):
         listed = tuple(names)
         return self._step(lambda schema: schema.set_identifier_fields(listed))
 
-    def union_by_name(self, other: Schema) -> Self:
-        """Take in the columns, wider types and nulls that `other` has and the table lacks."""
-        return self._step(lambda schema: schema.union_by_name(other))
+    def union_by_name(self, other: Any) -> Self:
+        """Take in the columns, wider types and nulls that `other`, a schema of any kind, has and the table lacks."""
+        found = schema_from_anything(other)
+        return self._step(lambda schema: schema.union_by_name(found))
 
     def allow_incompatible_changes(self) -> Self:
         """From here on, allow required columns without a default, and optional columns to become required."""

@@ -15,38 +15,116 @@ import org.roaringbitmap.RoaringBitmap;
 
 /** Spark's Parquet reader, less the rows that deletes took. Tasks load the classes of this file, from a jar on a cluster: public API only. */
 public class FrazilParquet extends ParquetFileFormat {
-  public static final String INDEX = "_tmp_metadata_row_index";
+  public static final String INDEX = "_tmp_metadata_row_index", DELETED = "frazil.deleted", KEYS = "frazil.keys", SEQUENCE = "frazil.sequence";
+  final StructType keys;                                    // columns that equality deletes compare, read also if nobody asks for them
+  public FrazilParquet(StructType keys) { this.keys = keys; }
   static int find(StructType t, String name) {
     for (int i = 0; i < t.fields().length; i++) if (t.fields()[i].name().equals(name)) return i;
     return -1; }
   public scala.Function1 buildReaderWithPartitionValues(org.apache.spark.sql.SparkSession s, StructType data, StructType part, StructType required,
       scala.collection.immutable.Seq filters, scala.collection.immutable.Map options, org.apache.hadoop.conf.Configuration conf) {
-    scala.Function1 plain = super.buildReaderWithPartitionValues(s, data, part, required, filters, options, conf), indexed = plain;
-    StructType with = required;                             // what we need beyond the query's columns stands after them, before the constants
-    if (find(with, INDEX) < 0) {
-      with = with.add(INDEX, DataTypes.LongType, true);
-      indexed = super.buildReaderWithPartitionValues(s, data, part, with, filters, options, conf); }
+    int asked = required.fields().length, constants = part.fields().length;
+    StructType keyed = required;                            // what we need beyond the query's columns stands after them, before the constants
+    for (int k = 0; k < keys.fields().length; k++)
+      if (find(required, keys.fields()[k].name()) < 0 && find(part, keys.fields()[k].name()) < 0) keyed = keyed.add(keys.fields()[k]);
+    boolean index = find(required, INDEX) < 0;
+    StructType[] wanted = {required, index ? required.add(INDEX, DataTypes.LongType, true) : required, keyed, index ? keyed.add(INDEX, DataTypes.LongType, true) : keyed};
+    // plain, with positions, with keys, with both. Each writes its columns into its configuration, so each has one of its own
+    scala.Function1[] readers = new scala.Function1[4];
+    for (int r = 0; r < 4; r++)
+      readers[r] = r == 1 && !index ? readers[0] : r > 1 && keyed == required ? readers[r - 2] : r == 3 && !index ? readers[2]
+        : super.buildReaderWithPartitionValues(s, data, part, wanted[r], filters, options, new org.apache.hadoop.conf.Configuration(conf));
+    int[] keyAt = new int[keys.fields().length];            // constants count backwards from the end
+    for (int k = 0; k < keyAt.length; k++) {
+      int constant = find(part, keys.fields()[k].name());
+      keyAt[k] = constant < 0 ? find(keyed, keys.fields()[k].name()) : constant - constants; }
     ArrayList types = new ArrayList();
-    for (int i = 0; i < required.fields().length; i++) types.add(required.fields()[i].dataType());
-    for (int i = 0; i < part.fields().length; i++) types.add(part.fields()[i].dataType());
-    return new FrazilReader(plain, indexed, required.fields().length, find(with, INDEX), filters.isEmpty(), (DataType[]) types.toArray(new DataType[0])); }
-  public boolean equals(Object o) { return o instanceof FrazilParquet; }
-  public int hashCode() { return FrazilParquet.class.getName().hashCode(); }
+    for (int i = 0; i < asked; i++) types.add(required.fields()[i].dataType());
+    for (int i = 0; i < constants; i++) types.add(part.fields()[i].dataType());
+    int[] indexAt = {0, find(wanted[1], INDEX), 0, find(wanted[3], INDEX)}, extra = new int[4];
+    for (int r = 0; r < 4; r++) extra[r] = wanted[r].fields().length - asked;
+    return new FrazilReader(readers, asked, extra, indexAt, keyAt, filters.isEmpty(), (DataType[]) types.toArray(new DataType[0])); }
+  public boolean equals(Object o) { return o instanceof FrazilParquet && ((FrazilParquet) o).keys.equals(keys); }
+  public int hashCode() { return keys.hashCode(); }
 }
 
 /** The rows of one file: as Spark reads them if nothing was deleted from it. */
 public class FrazilReader extends scala.runtime.AbstractFunction1 implements java.io.Serializable {
   public static final long serialVersionUID = 1L;
-  final scala.Function1 plain, indexed; final int cut, at; final boolean whole; final DataType[] types;
-  public FrazilReader(scala.Function1 plain, scala.Function1 indexed, int cut, int at, boolean whole, DataType[] types) {
-    this.plain = plain; this.indexed = indexed; this.cut = cut; this.at = at; this.whole = whole; this.types = types; }
+  final scala.Function1[] readers; final int cut; final int[] extra, indexAt, keyAt; final boolean whole; final DataType[] types;
+  public FrazilReader(scala.Function1[] readers, int cut, int[] extra, int[] indexAt, int[] keyAt, boolean whole, DataType[] types) {
+    this.readers = readers; this.cut = cut; this.extra = extra; this.indexAt = indexAt; this.keyAt = keyAt; this.whole = whole; this.types = types; }
   public Object apply(Object f) {
     PartitionedFile file = (PartitionedFile) f;
-    scala.Option deleted = file.otherConstantMetadataColumnValues().get("frazil.deleted");
-    if (deleted.isEmpty()) return plain.apply(f);
-    boolean count = whole && file.start() == 0L;            // nothing is skipped before a row: positions are a running count
-    scala.Function1 use = count ? plain : indexed;
-    return new FrazilKept((scala.collection.Iterator) use.apply(f), new FrazilVector((byte[]) deleted.get()), count ? -1 : at, cut, use == plain ? 0 : 1, types); }
+    scala.collection.immutable.Map told = file.otherConstantMetadataColumnValues();
+    scala.Option deleted = told.get(FrazilParquet.DELETED), sets = told.get(FrazilParquet.KEYS);
+    if (deleted.isEmpty() && sets.isEmpty()) return readers[0].apply(f);
+    boolean count = deleted.isEmpty() || whole && file.start() == 0L;   // nothing is skipped before a row: positions are a running count
+    int r = (count ? 0 : 1) + (sets.isEmpty() ? 0 : 2), columns = types.length + extra[r];
+    Object[] shared = sets.isEmpty() ? new Object[0] : (Object[]) sets.get();
+    FrazilMatch[] matches = new FrazilMatch[shared.length];
+    for (int m = 0; m < matches.length; m++) {
+      FrazilKeys keys = (FrazilKeys) ((org.apache.spark.broadcast.Broadcast) shared[m]).value();
+      int[] at = new int[keys.columns.length];
+      for (int k = 0; k < at.length; k++) { int p = keyAt[keys.columns[k]]; at[k] = p < 0 ? columns + p : p; }
+      matches[m] = new FrazilMatch(keys, at, ((Long) told.get(FrazilParquet.SEQUENCE).get()).longValue()); }
+    FrazilVector vector = deleted.isEmpty() ? null : new FrazilVector((byte[]) deleted.get());
+    return new FrazilKept((scala.collection.Iterator) readers[r].apply(f), vector, count ? -1 : indexAt[r], matches, cut, extra[r], types); }
+}
+
+/** Keys of equality deletes, each with the newest sequence number that deletes it. Null equals null. */
+public class FrazilKeys implements java.io.Serializable {
+  public static final long serialVersionUID = 1L;
+  final int[] columns; final DataType[] types; final boolean narrow, one;
+  long[] slots, seqs; int mask; long nullSeq = 0L; HashMap rows;
+  public FrazilKeys(int[] columns, DataType[] types, Object[][] values, Object[] sequences) {
+    this.columns = columns; this.types = types;
+    DataType t = types[0];
+    narrow = t instanceof IntegerType || t instanceof DateType;
+    one = types.length == 1 && (narrow || t instanceof LongType || t instanceof TimestampType || t instanceof TimestampNTZType);
+    int n = sequences.length;
+    if (one) {                                              // open addressing over primitives; sequence numbers of deletes are above 0
+      int size = Math.max(16, Integer.highestOneBit(Math.max(1, n)) * 4);
+      slots = new long[size]; seqs = new long[size]; mask = size - 1;
+    } else rows = new HashMap(n * 2);
+    UnsafeProjection project = one ? null : UnsafeProjection.create(types);
+    for (int i = 0; i < n; i++) {
+      long sequence = ((Long) sequences[i]).longValue();
+      if (!one) {
+        Object[] key = new Object[types.length];
+        for (int c = 0; c < key.length; c++) key[c] = values[c][i];
+        UnsafeRow row = project.apply(new GenericInternalRow(key)).copy();
+        Long known = (Long) rows.get(row);
+        if (known == null || known.longValue() < sequence) rows.put(row, Long.valueOf(sequence));
+      } else if (values[0][i] == null) nullSeq = Math.max(nullSeq, sequence);
+      else {
+        long k = ((Number) values[0][i]).longValue();
+        int at = spot(k);
+        while (seqs[at] != 0L && slots[at] != k) at = at + 1 & mask;
+        slots[at] = k; seqs[at] = Math.max(seqs[at], sequence); } } }
+  int spot(long k) { return (int) (k * -7046029254386353131L >>> 40) & mask; }
+  boolean has(long k, long sequence) {
+    int at = spot(k);
+    while (seqs[at] != 0L) { if (slots[at] == k) return seqs[at] > sequence; at = at + 1 & mask; }
+    return false; }
+}
+
+/** Keys applied to the rows of one file. */
+public class FrazilMatch {
+  final FrazilKeys keys; final int[] at; final long sequence; final UnsafeProjection project;
+  public FrazilMatch(FrazilKeys keys, int[] at, long sequence) {
+    this.keys = keys; this.at = at; this.sequence = sequence;
+    ArrayList refs = new ArrayList();
+    for (int k = 0; k < at.length; k++) refs.add(new BoundReference(at[k], keys.types[k], true));
+    project = keys.one ? null : UnsafeProjection.create((scala.collection.immutable.Seq) scala.jdk.javaapi.CollectionConverters.asScala(refs).toSeq()); }
+  boolean deletes(InternalRow row) {
+    if (keys.one) return row.isNullAt(at[0]) ? keys.nullSeq > sequence : keys.has(keys.narrow ? row.getInt(at[0]) : row.getLong(at[0]), sequence);
+    Long newest = (Long) keys.rows.get(project.apply(row));
+    return newest != null && newest.longValue() > sequence; }
+  boolean deletes(ColumnarBatch b, int i) {
+    if (!keys.one) return deletes(b.getRow(i));
+    ColumnVector v = b.column(at[0]);
+    return v.isNullAt(i) ? keys.nullSeq > sequence : keys.has(keys.narrow ? v.getInt(i) : v.getLong(i), sequence); }
 }
 
 /** A deletion vector as an ascending cursor. */
@@ -89,10 +167,10 @@ public class FrazilVector {
 
 /** What is left of a file's rows or batches. Columns from `cut` on, `extra` of them, are ours and are taken out. */
 public class FrazilKept extends scala.collection.AbstractIterator implements java.io.Closeable {
-  final scala.collection.Iterator in; final FrazilVector deleted; final int at, cut, extra; final DataType[] types;
+  final scala.collection.Iterator in; final FrazilVector deleted; final FrazilMatch[] matches; final int at, cut, extra; final DataType[] types;
   long count = 0L; Object ready; int[] keep = new int[4096]; UnsafeProjection shrink; ColumnarBatch seen, smaller;
-  public FrazilKept(scala.collection.Iterator in, FrazilVector deleted, int at, int cut, int extra, DataType[] types) {
-    this.in = in; this.deleted = deleted; this.at = at; this.cut = cut; this.extra = extra; this.types = types; }
+  public FrazilKept(scala.collection.Iterator in, FrazilVector deleted, int at, FrazilMatch[] matches, int cut, int extra, DataType[] types) {
+    this.in = in; this.deleted = deleted; this.at = at; this.matches = matches; this.cut = cut; this.extra = extra; this.types = types; }
   public boolean hasNext() {                                // the consumer is done with the last batch when it asks
     while (ready == null && in.hasNext()) {
       Object o = in.next();
@@ -103,8 +181,10 @@ public class FrazilKept extends scala.collection.AbstractIterator implements jav
     Object o = ready; ready = null; return o; }
   public void close() throws java.io.IOException { if (in instanceof java.io.Closeable) ((java.io.Closeable) in).close(); }
   Object row(InternalRow r) {
-    long pos = at < 0 ? count++ : r.getLong(at);
-    if (deleted.from(pos) == pos) return null;
+    if (deleted != null) {
+      long pos = at < 0 ? count++ : r.getLong(at);
+      if (deleted.from(pos) == pos) return null; }
+    for (int k = 0; k < matches.length; k++) if (matches[k].deletes(r)) return null;
     if (extra == 0) return r;
     if (shrink == null) {
       ArrayList refs = new ArrayList();
@@ -116,23 +196,32 @@ public class FrazilKept extends scala.collection.AbstractIterator implements jav
     if (n == 0) return null;
     if (keep.length < n) keep = new int[n];
     int[] keep = this.keep;
-    ColumnVector index = at < 0 ? null : b.column(at);
-    long first = at < 0 ? count : index.getLong(0), last = at < 0 ? first + n - 1 : index.getLong(n - 1);
-    count += n;
-    long d = deleted.from(first);
-    if (d <= last) {
-      m = 0;
-      if (last - first == n - 1) {                          // contiguous: the runs between deleted positions
-        same = (int) (d - first);
-        int i = same;
-        m = same;
-        while (i < n) {
-          if (d == first + i) { i++; d = deleted.from(first + i); continue; }
-          int end = (int) Math.min(n, d - first);
-          while (i < end) keep[m++] = i++; }
-      } else {                                              // Parquet's column index left pages out
-        same = 0;
-        for (int i = 0; i < n; i++) { long p = index.getLong(i); if (deleted.from(p) != p) keep[m++] = i; } } }
+    if (deleted != null) {
+      ColumnVector index = at < 0 ? null : b.column(at);
+      long first = at < 0 ? count : index.getLong(0), last = at < 0 ? first + n - 1 : index.getLong(n - 1);
+      count += n;
+      long d = deleted.from(first);
+      if (d <= last) {
+        m = 0;
+        if (last - first == n - 1) {                        // contiguous: the runs between deleted positions
+          same = (int) (d - first);
+          int i = same;
+          m = same;
+          while (i < n) {
+            if (d == first + i) { i++; d = deleted.from(first + i); continue; }
+            int end = (int) Math.min(n, d - first);
+            while (i < end) keep[m++] = i++; }
+        } else {                                            // Parquet's column index left pages out
+          same = 0;
+          for (int i = 0; i < n; i++) { long p = index.getLong(i); if (deleted.from(p) != p) keep[m++] = i; } } } }
+    for (int k = 0; k < matches.length; k++) {
+      int was = m, j = 0, listed = same;                    // rows before `listed` are not in keep
+      for (int x = 0; x < was; x++) {
+        int i = x < listed ? x : keep[x];
+        if (matches[k].deletes(b, i)) { if (j == x && x < same) same = x; continue; }
+        if (j != x) keep[j] = i;
+        j++; }
+      m = j; }
     if (m == 0) return null;
     if (m < n) {
       for (int c = 0; c < b.numCols(); c++) if (c < cut || c >= cut + extra) FrazilPack.pack(b.column(c), keep, same, m);

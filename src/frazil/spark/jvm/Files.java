@@ -93,10 +93,10 @@ public class FrazilColumns {
 
 /** Which files a relation has: asked of Python with the filters Spark pushed down. Equal keys mean equal rows, for ever. */
 public class FrazilFiles implements FileIndex {
-  public static final String DELETED = "frazil.deleted";
-  final String bridge; final String key, root; final long size; final StructType constants;
-  public FrazilFiles(String bridge, String key, String root, long size, StructType constants) {
-    this.bridge = bridge; this.key = key; this.root = root; this.size = size; this.constants = constants; }
+  final String bridge; final String key, root; final long size; final StructType constants, keys;
+  final org.apache.spark.SparkContext context;
+  public FrazilFiles(String bridge, String key, String root, long size, StructType constants, StructType keys, org.apache.spark.SparkContext context) {
+    this.bridge = bridge; this.key = key; this.root = root; this.size = size; this.constants = constants; this.keys = keys; this.context = context; }
   public scala.collection.immutable.Seq rootPaths() { return FrazilPlan.seq(Collections.singletonList(new Path(root))); }
   public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
     List parts = FrazilPlan.list(partitionFilters), all = new ArrayList(parts);
@@ -104,7 +104,8 @@ public class FrazilFiles implements FileIndex {
     FrazilColumns files = new FrazilColumns((byte[]) Frazil.ask(bridge, "listFiles", key, FrazilFilters.text(all), null));
     boolean deletes = files.in.get() != 0;
     Object[] paths = files.column(DataTypes.StringType), sizes = files.column(DataTypes.LongType);
-    Object[] deleted = deletes ? files.column(DataTypes.BinaryType) : null;
+    Object[] deleted = deletes ? files.column(DataTypes.BinaryType) : null, sequence = deletes ? files.column(DataTypes.LongType) : null;
+    Object[] sets = deletes ? files.column(DataTypes.BinaryType) : null, shared = deletes ? keySets(files) : null;
     Object[][] columns = new Object[constants.fields().length][];
     for (int c = 0; c < columns.length; c++) columns[c] = files.column(constants.fields()[c].dataType());
     BasePredicate wanted = parts.isEmpty() ? null : predicate(parts);   // Spark does not check these again
@@ -114,9 +115,29 @@ public class FrazilFiles implements FileIndex {
       if (wanted != null && !wanted.eval(row)) continue;
       FileStatus status = new FileStatus(((Long) sizes[i]).longValue(), false, 1, 128L << 20, 0L, new Path(paths[i].toString()));
       HashMap extra = new HashMap();
-      if (deletes && deleted[i] != null) extra.put(DELETED, deleted[i]);
+      if (deletes && deleted[i] != null) extra.put(FrazilParquet.DELETED, deleted[i]);
+      if (deletes && sets[i] != null) {
+        java.nio.IntBuffer numbers = ByteBuffer.wrap((byte[]) sets[i]).order(ByteOrder.LITTLE_ENDIAN).asIntBuffer();
+        Object[] mine = new Object[numbers.remaining()];
+        for (int k = 0; k < mine.length; k++) mine[k] = shared[numbers.get(k)];
+        extra.put(FrazilParquet.KEYS, mine);
+        extra.put(FrazilParquet.SEQUENCE, sequence[i]); }
       out.add(PartitionDirectory.apply(row, FrazilPlan.seq(Collections.singletonList(new FileStatusWithMetadata(status, FrazilPlan.map(extra)))))); }
     return FrazilPlan.seq(out); }
+  /** Each set is columns of its own: which of the key columns, their values, and the sequence numbers. Executors fetch it once. */
+  Object[] keySets(FrazilColumns files) {
+    Object[] shared = new Object[files.in.getInt()];
+    for (int s = 0; s < shared.length; s++) {
+      FrazilColumns set = new FrazilColumns(files.bytes(files.in.getInt()));
+      int[] columns = new int[set.in.getInt()];
+      DataType[] types = new DataType[columns.length];
+      Object[][] values = new Object[columns.length][];
+      for (int c = 0; c < columns.length; c++) {
+        columns[c] = set.in.getInt();
+        types[c] = keys.fields()[columns[c]].dataType();
+        values[c] = set.column(types[c]); }
+      shared[s] = org.apache.spark.api.java.JavaSparkContext.fromSparkContext(context).broadcast(new FrazilKeys(columns, types, values, set.column(DataTypes.LongType))); }
+    return shared; }
   BasePredicate predicate(List filters) {
     HashMap used = new HashMap();
     Expression all = null;
@@ -196,11 +217,12 @@ public class FrazilPlan {
     long size = ((JsonNode) r.get("size")).asLong();
     if (kind.equals("arrow")) return LogicalRelation$.MODULE$.apply(new FrazilRows(bridge, key, size, FrazilPlan.struct((JsonNode) r.get("data")), session.sqlContext()), false);
     StructType constants = FrazilPlan.struct((JsonNode) r.get("constants"));
+    StructType keys = FrazilPlan.struct((JsonNode) r.get("keys"));
     HashMap options = new HashMap();
     options.put("spark.sql.parquet.fieldId.read.enabled", "true");
     FileFormat format = kind.equals("parquet") ? new org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat() : kind.equals("orc")
-      ? (FileFormat) new org.apache.spark.sql.execution.datasources.orc.OrcFileFormat() : new FrazilParquet();
-    HadoopFsRelation files = new HadoopFsRelation(new FrazilFiles(bridge, key, text(r, "root"), size, constants), constants, FrazilPlan.struct((JsonNode) r.get("data")),
+      ? (FileFormat) new org.apache.spark.sql.execution.datasources.orc.OrcFileFormat() : new FrazilParquet(keys);
+    HadoopFsRelation files = new HadoopFsRelation(new FrazilFiles(bridge, key, text(r, "root"), size, constants, keys, session.sparkContext()), constants, FrazilPlan.struct((JsonNode) r.get("data")),
       scala.Option.empty(), format, map(options), session);
     LogicalRelation leaf = LogicalRelation$.MODULE$.apply(files, false);
     HashMap found = new HashMap();

@@ -23,7 +23,7 @@ from frazil.io.store import Store
 _COLUMNS = frozenset(
     {
         *(ids.STATUS, ids.CONTENT, ids.FILE_PATH, ids.FILE_FORMAT, ids.FILE_SIZE, ids.RECORD_COUNT),
-        *(ids.SEQUENCE_NUMBER, ids.SNAPSHOT_ID),
+        *(ids.SEQUENCE_NUMBER, ids.SNAPSHOT_ID, ids.EQUALITY_IDS),
     }
 )
 _REMEMBERED = 64
@@ -37,6 +37,8 @@ class Contents:
     has_position_deletes: bool
     newest_equality_delete: int
     """Sequence number of the newest equality delete file, 0 if there is none: only older files can be hit by one."""
+    equality_ids: frozenset[int] = frozenset()
+    """The columns that equality deletes compare."""
 
     def __iter__(self) -> Iterator[Entries]:
         return iter(self.data)
@@ -76,6 +78,7 @@ def _read(metadata: TableMetadata, store: Store, snapshot: Snapshot) -> Contents
     manifests = [item for item in read_manifest_list(store, snapshot, specs) if item.has_live_files]
     reader = Context(metadata, store).reader
     data, positions, newest = [], False, 0
+    compared: set[int] = set()
     for entries in reader.read([item for item in manifests if item.content == DATA], _COLUMNS):
         live = entries.filter(entries.live)
         if len(live):
@@ -85,4 +88,5 @@ def _read(metadata: TableMetadata, store: Store, snapshot: Snapshot) -> Contents
         equality = live.numpy(ids.CONTENT) == Content.EQUALITY_DELETES
         positions = positions or not equality.all()
         newest = max(newest, int(live.numpy(ids.SEQUENCE_NUMBER)[equality].max(initial=0)))
-    return Contents(tuple(data), positions, newest)
+        compared.update(live.column(ids.EQUALITY_IDS).flatten().to_pylist())
+    return Contents(tuple(data), positions, newest, frozenset(compared))

@@ -1,18 +1,105 @@
-"""Deleted positions of the files of a plan, as the blobs that Spark's tasks apply."""
+"""The deletes of the files of a plan, as Spark's tasks apply them: blobs of positions, and sets of equality keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from frazil.errors import MalformedMetadata
-from frazil.iceberg.data_file import DataFile
+from frazil.iceberg import manifest_schema as ids
+from frazil.iceberg.data_file import Content, DataFile
 from frazil.iceberg.delete_reader import DeleteReader
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import PlannedFiles, ScanPlan
 from frazil.io.store import Store
+from frazil.model.types import Type
+from frazil.spark.scan.columns import pack, to_spark
 
 _READERS = 8
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column that equality deletes compare: its place among the relation's key columns, its type there."""
+
+    place: int
+    type: Type
+
+
+def pack_deletes(
+    metadata: TableMetadata,
+    store: Store,
+    plan: ScanPlan,
+    parts: Sequence[PlannedFiles],
+    keys: Mapping[int, KeyColumn],
+) -> bytes:
+    """For each file its deleted positions, its sequence number and the numbers of its key sets; then the sets."""
+    sets = _KeySets(metadata, store, plan, keys)
+    numbers = [found for part in parts for found in sets.of_files(part)]
+    sequences = [part.entries.numpy(ids.SEQUENCE_NUMBER) for part in parts]
+    return b"".join(
+        [
+            pack(pa.array(list(deleted_rows(metadata, store, plan, parts)), pa.binary())),
+            pack(pa.array(np.concatenate(sequences) if sequences else np.zeros(0, np.int64))),
+            pack(pa.array(numbers, pa.binary())),
+            *sets.packed(),
+        ]
+    )
+
+
+class _KeySets:
+    """Equality deletes of one scope and the same columns are one set: a row goes by the newest that has its key."""
+
+    def __init__(
+        self, metadata: TableMetadata, store: Store, plan: ScanPlan, keys: Mapping[int, KeyColumn]
+    ) -> None:
+        self._metadata, self._store, self._keys = metadata, store, keys
+        self._deletes = plan.delete_files if keys else []
+        self._numbers: dict[Any, int] = {}
+        self._members: list[dict[int, DataFile]] = []
+
+    def of_files(self, part: PlannedFiles) -> Iterator[bytes | None]:
+        """The numbers of the sets that each file must be checked against, as little-endian integers."""
+        equality = np.array([delete.content == Content.EQUALITY_DELETES for delete in self._deletes], dtype=bool)
+        for row in range(len(part.entries)):
+            found = part.deletes.of(row)
+            mine = {self._set_of(int(number)) for number in (found[equality[found]] if len(equality) else ())}
+            yield np.array(sorted(mine), "<i4").tobytes() if mine else None
+
+    def _set_of(self, number: int) -> int:
+        delete = self._deletes[number]
+        spec = self._metadata.spec(delete.spec_id)
+        scope = None if spec.is_unpartitioned else (delete.spec_id, repr(delete.partition))
+        key = (tuple(sorted(delete.equality_ids or ())), scope)
+        place = self._numbers.setdefault(key, len(self._members))
+        if place == len(self._members):
+            self._members.append({})
+        self._members[place][number] = delete
+        return place
+
+    def packed(self) -> Iterator[bytes]:
+        """How many sets, then each with its length before it."""
+        yield len(self._members).to_bytes(4, "little")
+        reader = DeleteReader(self._store, self._metadata)
+        for members in self._members:
+            made = self._pack(reader, list(members.values()))
+            yield len(made).to_bytes(4, "little") + made
+
+    def _pack(self, reader: DeleteReader, deletes: Sequence[DataFile]) -> bytes:
+        loaded = [reader.keys([delete])[0] for delete in deletes]
+        columns = [self._keys[number] for number in loaded[0].field_ids]
+        counts = [len(keys.columns[0]) for keys in loaded]
+        sequences = np.repeat([delete.data_sequence_number or 0 for delete in deletes], counts)
+        chunks = [int(sum(counts)).to_bytes(4, "little"), len(columns).to_bytes(4, "little")]
+        for index, column in enumerate(columns):
+            arrays = [to_spark(keys.columns[index], column.type) for keys in loaded if len(keys.columns[index])]
+            chunks += [column.place.to_bytes(4, "little"), pack(pa.concat_arrays(arrays) if arrays else pa.array([], pa.int64()))]
+        return b"".join([*chunks, pack(pa.array(sequences.astype(np.int64)))])
 
 
 def deleted_rows(
@@ -26,6 +113,7 @@ def deleted_rows(
 
     def blob(work: tuple[DataFile, list[DataFile]]) -> bytes | None:
         file, deletes = work
+        deletes = [delete for delete in deletes if delete.content == Content.POSITION_DELETES]
         if len(deletes) == 1 and deletes[0].is_deletion_vector:
             return _stored(store, deletes[0])
         vector = reader.positions(file, deletes)

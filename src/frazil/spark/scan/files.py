@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from frazil.model.expressions import Expression
 from frazil.model.schema import Schema
 from frazil.spark.scan.columns import pack
 from frazil.spark.scan.contents import is_native
-from frazil.spark.scan.deletes import deleted_rows
+from frazil.spark.scan.deletes import KeyColumn, pack_deletes
 from frazil.spark.scan.filters import numbered, pushed_filter
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ class Relation:
     """Files that Spark's reader can read, those it cannot, or (None) both."""
     newest_equality_delete: int = 0
     deletes: bool = False
-    """Whether deleted positions travel with the files."""
+    """Whether deletes travel with the files."""
+    keys: Mapping[int, KeyColumn] = field(default_factory=dict)
+    """The columns that equality deletes compare, by field id."""
     wanted: Schema = field(default_factory=lambda: Schema(()))
     """The columns of the table, with their own names (for the Arrow path)."""
 
@@ -93,7 +95,7 @@ def _of_rows(applied: Applied, rows: npt.NDArray[np.int64]) -> Applied:
 
 
 def list_files(relation: Relation, filters: str) -> bytes:
-    """The files that may hold rows Spark wants, with the constants of each and its deleted positions."""
+    """The files that may hold rows Spark wants, with the constants of each and its deletes."""
     plan, parts = relation.plan(relation.filter(filters))
     count = sum(len(part.entries) for part in parts)
     chunks = [count.to_bytes(4, "little"), b"\1" if relation.deletes else b"\0"]
@@ -105,7 +107,7 @@ def list_files(relation: Relation, filters: str) -> bytes:
     add(lambda entries: jvm_paths(relation.store, entries.column(ids.FILE_PATH)), pa.string())
     add(lambda entries: entries.column(ids.FILE_SIZE), pa.int64())
     if relation.deletes:
-        chunks.append(pack(pa.array(list(deleted_rows(relation.metadata, relation.store, plan, parts)), pa.binary())))
+        chunks.append(pack_deletes(relation.metadata, relation.store, plan, parts, relation.keys))
     for constant in relation.constants:
         add(constant.values, pa.int64())
     return b"".join(chunks)

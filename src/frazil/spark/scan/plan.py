@@ -3,8 +3,9 @@
 The relations are chosen before the query's filters are known, so by what holds for a file whatever is asked:
 
 - Parquet files are read by Spark. One relation per set of identity partition columns: those are constants of each file,
-  so Spark prunes by them, also dynamically. If the snapshot has position deletes, a reader that applies them.
-- Files that equality deletes may hit, and other formats, are read by Python workers (`frazil.spark.scan.arrow`).
+  so Spark prunes by them, also dynamically. If the snapshot has deletes, its reader is one that applies them.
+- Other formats, and files that equality deletes of nested or floating columns may hit, are read by Python workers
+  (`frazil.spark.scan.arrow`).
 - The option `frazil.scan` says `native` or `arrow` for all files.
 """
 
@@ -15,36 +16,22 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
 from frazil.errors import InvalidArgument, NotFound, Unsupported
 from frazil.iceberg import manifest_schema as ids
-from frazil.iceberg.entries import Entries
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.read import METADATA_COLUMNS
 from frazil.io import location as locations
 from frazil.io.store import Store
-from frazil.model.schema import LAST_UPDATED_SEQUENCE_NUMBER, PARTITION_ID, Schema
-from frazil.model.types import NestedField, UnknownType
-from frazil.spark.scan.columns import to_spark
+from frazil.model.schema import PARTITION_ID, Schema
+from frazil.model.types import NestedField
 from frazil.spark.scan.contents import Contents, contents_of, is_native
-from frazil.spark.scan.files import Constant, Relation, jvm_path, list_files
-from frazil.spark.scan.relations import (
-    as_told,
-    identity_columns,
-    obstacle,
-    partition_struct,
-    quoted_name,
-    relation_schema,
-    rows_by_schema,
-    without_defaults,
-)
-from frazil.spark.types import Dialect, spark_struct, spark_type
+from frazil.spark.scan.files import Relation, jvm_path, list_files
+from frazil.spark.scan.native import NativeColumns, output_struct
+from frazil.spark.scan.relations import identity_columns, key_fields, obstacle, partition_struct
+from frazil.spark.types import Dialect
 
 if TYPE_CHECKING:
     from frazil.iceberg.snapshot import Snapshot
@@ -52,8 +39,6 @@ if TYPE_CHECKING:
 NATIVE, ARROW, AUTO = "native", "arrow", "auto"
 OPTION = "frazil.scan"
 _REMEMBERED = 1024
-_POSITION = "`_metadata`.`row_index`"
-_PREFIX = "_frazil_"
 
 
 @dataclass(frozen=True)
@@ -97,6 +82,8 @@ def describe(source: Source, columns: Sequence[str], dialect: Dialect, *, jvm_re
     `jvm_reads` tells whether the JVM has a file system for the table's location.
     """
     contents = contents_of(source.metadata, source.store, source.snapshot)
+    if key_fields(source.metadata, contents.equality_ids) is not None:
+        contents = replace(contents, newest_equality_delete=0)  # no file is out of the reader's reach for its deletes
     reason = obstacle(source.metadata, source.schema)
     if not jvm_reads:
         reason = f"the JVM has no file system for {source.metadata.location}"
@@ -146,102 +133,59 @@ class Layout:
     def _wanted(self) -> list[NestedField]:
         return [column_named(self.source.metadata, self.source.schema, name) for name in self.columns]
 
-    def schema_json(self) -> dict[str, Any]:
+    def output(self) -> dict[str, Any]:
         """The output as Spark's schema, all nullable."""
-        fields = [without_defaults(field) for field in self._wanted]
-        return _nullable(spark_struct(Schema(tuple(fields)), dialect=self.dialect))
+        return output_struct(self._wanted, self.dialect)
 
-    def native(
-        self, identity: tuple[int, ...], specs: frozenset[int], size: int, contents: Contents
-    ) -> Described:
+    def native(self, identity: tuple[int, ...], specs: frozenset[int], size: int, contents: Contents) -> Described:
         """Parquet files of some specs, all with the same identity columns."""
         source = self.source
-        stored = relation_schema(source.schema, source.metadata.schemas, rows_by_schema(source.metadata))
-        by_id = {field.id: field for field in stored.fields}
-        extra: dict[int, NestedField] = {}
-        constants: dict[str, Constant] = {}
-        select: list[list[str | None]] = []
-
-        def constant(name: str, type_: Any, values: Any) -> str:
-            constants.setdefault(name, Constant(name, type_, values))
-            return name
-
+        columns = NativeColumns(source.metadata, source.schema, self.dialect, identity)
         for field in self._wanted:
-            if field.id in identity:
-                name = by_id[field.id].name
-                kind = spark_type(field.type, path=field.name, dialect=self.dialect)
-                select.append([field.name, constant(name, kind, partial(_identity, field))])
-            elif field.id in by_id:
-                told = as_told(by_id[field.id].name, by_id[field.id].type, field.type)
-                select.append([field.name, by_id[field.id].name] if told is None else [field.name, None, told])
-            elif isinstance(field.type, UnknownType):
-                select.append([field.name, None, "NULL"])
-            elif field.name == "_file":
-                select.append([field.name, constant(f"{_PREFIX}file", "string", _column(ids.FILE_PATH))])
-            elif field.name == "_pos":
-                select.append([field.name, None, _POSITION])
-            elif field.name == "_spec_id":
-                select.append([field.name, constant(f"{_PREFIX}spec_id", "integer", _spec_id)])
-            elif field.name == "_partition":
-                kind = spark_type(field.type, path=field.name, dialect=self.dialect)
-                select.append([field.name, constant(f"{_PREFIX}partition", kind, partial(_partition, field))])
-            else:
-                first = constant(f"{_PREFIX}first_row_id", "long", _column(ids.FIRST_ROW_ID))
-                inherited = f"{first} + {_POSITION}"
-                if field.id == LAST_UPDATED_SEQUENCE_NUMBER.id:
-                    inherited = constant(f"{_PREFIX}sequence", "long", _column(ids.SEQUENCE_NUMBER))
-                extra[field.id] = field
-                kept = f"coalesce({quoted_name(field.name)}, {inherited})"
-                select.append([field.name, None, f"if({first} IS NULL, NULL, {kept})"])
-        data = [field for field in stored.fields if field.id not in identity] + list(extra.values())
-        told_types = {field.id: field for field in source.schema.fields}
-        known = [replace(told_types[n], name=by_id[n].name) for n in identity]
-        struct = _nullable(spark_struct(Schema(tuple(data)), field_ids=True, dialect=self.dialect))
-        kinds = [
-            {"name": item.name, "type": item.spark_type, "nullable": True, "metadata": {}}
-            for item in constants.values()
-        ]
-        kind = "deletes" if contents.has_position_deletes else "parquet"
-        key = _key(source, kind, [*map(str, sorted(specs)), *constants])
+            columns.add(field)
+        compared = key_fields(source.metadata, contents.equality_ids) if not contents.newest_equality_delete else None
+        keys, key_struct = columns.keys(compared or {})
+        deletes = contents.has_position_deletes or bool(keys)
+        kind = "deletes" if deletes else "parquet"
         relation = Relation(
-            key,
+            _key(source, kind, [*map(str, sorted(specs)), *columns.constants]),
             source.metadata,
             source.store,
             source.snapshot,
-            Schema((*data, *known), source.schema.schema_id),
-            tuple(constants.values()),
+            columns.filterable,
+            tuple(columns.constants.values()),
             specs,
             native=True,
             newest_equality_delete=contents.newest_equality_delete,
-            deletes=contents.has_position_deletes,
+            deletes=deletes,
+            keys=keys,
         )
         document = {
             "kind": kind,
-            "key": key,
+            "key": relation.key,
             "root": jvm_path(source.store, source.metadata.location),
             "size": size,
-            "data": struct,
-            "constants": {"type": "struct", "fields": kinds},
-            "select": select,
+            "data": columns.data_struct(),
+            "constants": columns.constants_struct(),
+            "keys": key_struct,
+            "select": columns.select,
         }
         return Described(relation, document)
 
     def arrow(self, size: int, contents: Contents, *, everything: bool) -> Described:
         """Files that Python workers read."""
         source = self.source
-        key = _key(source, ARROW, ["all" if everything else "rest", *self.columns])
-        wanted = Schema(tuple(self._wanted), source.schema.schema_id)
         relation = Relation(
-            key,
+            _key(source, ARROW, ["all" if everything else "rest", *self.columns]),
             source.metadata,
             source.store,
             source.snapshot,
             source.schema,
             native=None if everything else False,
             newest_equality_delete=contents.newest_equality_delete,
-            wanted=wanted,
+            wanted=Schema(tuple(self._wanted), source.schema.schema_id),
         )
-        return Described(relation, {"kind": ARROW, "key": key, "size": size, "data": self.schema_json()})
+        return Described(relation, {"kind": ARROW, "key": relation.key, "size": size, "data": self.output()})
 
 
 def column_named(metadata: TableMetadata, schema: Schema, name: str) -> NestedField:
@@ -256,59 +200,8 @@ def column_named(metadata: TableMetadata, schema: Schema, name: str) -> NestedFi
     return schema.find(name)  # says what there is
 
 
-def _nullable(struct: dict[str, Any]) -> dict[str, Any]:
-    """The same struct, in which everything may be null, as Spark takes files to be."""
-
-    def inside(kind: Any) -> Any:
-        if not isinstance(kind, dict):
-            return kind
-        if kind["type"] == "struct":
-            return _nullable(kind)
-        if kind["type"] == "array":
-            return {**kind, "elementType": inside(kind["elementType"]), "containsNull": True}
-        if kind["type"] == "map":
-            return {
-                **kind,
-                "keyType": inside(kind["keyType"]),
-                "valueType": inside(kind["valueType"]),
-                "valueContainsNull": True,
-            }
-        return kind
-
-    return {
-        **struct,
-        "fields": [{**field, "type": inside(field["type"]), "nullable": True} for field in struct["fields"]],
-    }
-
-
 def _key(source: Source, kind: str, parts: Sequence[str]) -> str:
     return f"{source.key}/{kind}/{zlib.crc32(json.dumps(list(parts)).encode()):08x}"
-
-
-def _column(number: int) -> Any:
-    return lambda entries: entries.column(number)
-
-
-def _spec_id(entries: Entries) -> pa.Array:
-    return pa.array(np.full(len(entries), entries.spec.spec_id, dtype=np.int32))
-
-
-def _identity(field: NestedField, entries: Entries) -> pa.Array:
-    for part, values in zip(entries.spec.fields, entries.partition_columns(), strict=True):
-        if part.source_id == field.id and str(part.transform) == "identity":
-            return to_spark(values, field.type)
-    raise AssertionError(f"spec {entries.spec.spec_id} has no identity of {field.name}")  # pragma: no cover
-
-
-def _partition(field: NestedField, entries: Entries) -> pa.Array:
-    known = dict(zip((part.field_id for part in entries.spec.fields), entries.partition_columns(), strict=True))
-    inner = field.type.fields  # type: ignore[attr-defined]
-    if not inner:
-        return pa.Array.from_buffers(pa.struct([]), len(entries), [None])
-    arrays = [
-        to_spark(known[part.id] if part.id in known else pa.nulls(len(entries)), part.type) for part in inner
-    ]
-    return pa.StructArray.from_arrays(arrays, names=[part.name for part in inner])
 
 
 # In Spark
@@ -340,7 +233,7 @@ class Scans:
         described = describe(source, columns, self._bridge.dialect, jvm_reads=reads)
         document: dict[str, Any] = {"relations": [item.document for item in described]}
         if not described:
-            document["schema"] = Layout(source, tuple(columns), self._bridge.dialect).schema_json()
+            document["schema"] = Layout(source, tuple(columns), self._bridge.dialect).output()
         self._remember(described)
         return classes.FrazilPlan.plan(self._bridge.key, jsession, json.dumps(document))
 

