@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import frazil
-from frazil.errors import RefNotFound, SnapshotNotFound
+from frazil.errors import InvalidArgument, RefNotFound, SnapshotNotFound
 
 
 def test_a_namespace_is_made_described_altered_and_dropped(sql, lake):
@@ -189,7 +189,7 @@ def versions(spark, lake):
 
 
 def test_time_travel_has_many_spellings(sql, spark, versions):
-    first, second, third = versions.snapshots
+    first, second, _ = versions.snapshots
 
     def count(text):
         return sql(f"SELECT count(*) FROM {text}")[0][0]
@@ -255,13 +255,47 @@ def test_branches_are_written_and_tags_are_not(sql, name):
 
 
 def test_a_query_keeps_the_rows_it_was_planned_with(spark, sql, name):
-    """On Spark 4.1 and newer Spark itself loads the newest version before it runs a DataFrame; rows within one run agree."""
+    """Spark 4.1 and newer load the newest version before they run a DataFrame; rows within one run agree."""
     sql(f"CREATE TABLE {name} AS SELECT id FROM range(3)")
     frame = spark.sql(f"SELECT a.id FROM {name} a JOIN {name} b ON a.id = b.id")
     assert frame.count() == 3
     sql(f"INSERT INTO {name} VALUES (3)")
     assert frame.count() in (3, 4)
     assert spark.sql(f"SELECT a.id FROM {name} a JOIN {name} b ON a.id = b.id").count() == 4
+
+
+def test_metadata_tables_are_behind_the_name_of_their_table(sql, spark, versions):
+    first, second, third = (snapshot.snapshot_id for snapshot in versions.snapshots)
+    t = "lake.db.versions"
+    assert [row[0] for row in sql(f"SELECT snapshot_id FROM {t}.snapshots ORDER BY committed_at")] == [
+        first,
+        second,
+        third,
+    ]
+    assert sql(f"SELECT name, type FROM {t}.refs ORDER BY name") == [
+        ("main", "BRANCH"),
+        ("one", "TAG"),
+        ("side", "BRANCH"),
+    ]
+    assert sql(f"SELECT sum(record_count) FROM {t}.files") == [(3,)]
+    assert sql(f"SELECT sum(record_count) FROM {t}.files VERSION AS OF {first}") == [(1,)]
+    assert spark.read.option("snapshot-id", second).table(f"{t}.files").count() == 2
+    assert sql(f"SELECT h.is_current_ancestor FROM {t}.history h JOIN {t}.snapshots s USING (snapshot_id)")[0] == (
+        True,
+    )
+    with pytest.raises(InvalidArgument, match="all snapshots"):
+        sql(f"SELECT * FROM {t}.snapshots VERSION AS OF {first}")
+    with pytest.raises(AnalysisException, match="UNSUPPORTED_FEATURE"):
+        sql(f"INSERT INTO {t}.refs SELECT * FROM {t}.refs")
+
+
+def test_every_metadata_table_can_be_read(sql, versions):
+    from frazil.iceberg.metadata_tables import METADATA_TABLES, metadata_table_schema
+
+    for name in METADATA_TABLES:
+        columns = [row[0] for row in sql(f"DESCRIBE lake.db.versions.{name}")]
+        assert columns == metadata_table_schema(versions.metadata, name).columns, name
+        sql(f"SELECT * FROM lake.db.versions.{name}")
 
 
 def test_hidden_columns_are_there_when_asked_for(sql, name):

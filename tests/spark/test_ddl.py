@@ -24,7 +24,8 @@ def _columns(sql, name):
 
 def test_every_transform_makes_its_partition_field(sql, lake, name):
     sql(
-        f"""CREATE TABLE {name} (id BIGINT, k STRING, a TIMESTAMP, b TIMESTAMP_NTZ, c DATE, d TIMESTAMP, s STRUCT<x: INT>)
+        f"""CREATE TABLE {name} (id BIGINT, k STRING, a TIMESTAMP, b TIMESTAMP_NTZ, c DATE, d TIMESTAMP,
+        s STRUCT<x: INT>)
         PARTITIONED BY (k, years(a), months(b), days(c), hours(d), bucket(8, id), truncate(10, k), s.x)"""
     )
     spec = _table(lake, name).spec
@@ -64,7 +65,7 @@ def test_types_come_back_as_they_were_given(sql, spark, name):
         "n": "struct<x:struct<y:string>>",
     }
     sql(f"CREATE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in types.items())})")
-    assert {column: kind for column, kind in _columns(sql, name)} == types
+    assert dict(_columns(sql, name)) == types
 
 
 def test_small_integers_and_short_texts_become_what_tables_have(sql, name):
@@ -85,7 +86,7 @@ def test_variant_needs_format_version_3_and_works_there(sql, name):
 
 
 def test_collations_are_refused_by_name(sql, name):
-    with pytest.raises(InvalidSchema, match="'s.t' has a collation"):
+    with pytest.raises(InvalidSchema, match=r"'s.t' has a collation"):
         sql(f"CREATE TABLE {name} (s STRUCT<t: STRING COLLATE UNICODE>)")
 
 
@@ -161,7 +162,10 @@ def test_defaults_need_format_version_3(sql, name):
 
 
 def test_columns_are_added_where_they_are_wanted(sql, name):
-    sql(f"CREATE TABLE {name} (id INT, s STRUCT<a: INT, c: INT>, l ARRAY<STRUCT<p: INT>>, m MAP<STRING, STRUCT<q: INT>>)")
+    sql(
+        f"""CREATE TABLE {name} (id INT, s STRUCT<a: INT, c: INT>, l ARRAY<STRUCT<p: INT>>,
+        m MAP<STRING, STRUCT<q: INT>>)"""
+    )
     sql(f"ALTER TABLE {name} ADD COLUMNS (first STRING COMMENT 'one' FIRST, second INT AFTER id)")
     sql(f"ALTER TABLE {name} ADD COLUMN s.b STRING AFTER a")
     sql(f"ALTER TABLE {name} ADD COLUMN l.element.r STRING")
@@ -259,7 +263,7 @@ def test_properties_that_show_state_are_refused_with_the_statement_for_it(sql, n
     sql(f"CREATE TABLE {name} (id INT)")
     with pytest.raises(Unsupported, match="WRITE ORDERED BY"):
         sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('sort-order' = 'id')")
-    with pytest.raises(FrazilError, match="write.target-file-size-bytes"):
+    with pytest.raises(FrazilError, match=r"write\.target-file-size-bytes"):
         sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('write.target-file-size-bytes' = 'big')")
 
 

@@ -53,6 +53,7 @@ def test_a_python_exception_arrives_as_itself_with_its_traceback(spark, sql, nam
 
 def test_it_does_so_from_a_broadcast_thread_and_a_subquery_and_a_write(sql, spark, name, failing):
     sql(f"CREATE TABLE {name} AS SELECT 1 AS id")
+    sql(f"SELECT * FROM {name}")  # whoever answers for files is there now
     failing("listFiles", Odd("late", 1))
     for query in (
         f"SELECT /*+ BROADCAST(b) */ * FROM range(3) a JOIN {name} b USING (id)",
@@ -134,7 +135,9 @@ def test_ctrl_c_while_the_jvm_works_leaves_the_session_usable(spark, sql, name):
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach the main thread only")
     sql(f"CREATE TABLE {name} AS SELECT id FROM range(10)")
-    frame = spark.sql(f"SELECT count(*) FROM {name} a, range(100000000) b, range(1000) c WHERE hash(a.id, b.id, c.id) = 3")
+    frame = spark.sql(
+        f"SELECT count(*) FROM {name} a, range(100000000) b, range(1000) c WHERE hash(a.id, b.id, c.id) = 3"
+    )
     started = threading.Event()
 
     def interrupt():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from pyspark.errors import AnalysisException, ParseException
@@ -66,7 +68,7 @@ def test_a_detached_lake_is_gone_and_its_name_free(spark, tmp_path):
     assert spark.catalog.currentCatalog() == "spark_catalog"
     with pytest.raises(AnalysisException):
         spark.sql("SELECT * FROM brief.db.t")
-    with pytest.raises(Exception, match="not attached|CATALOG_NOT_FOUND|TABLE_OR_VIEW_NOT_FOUND"):
+    with pytest.raises(Exception, match=r"not attached|CATALOG_NOT_FOUND|TABLE_OR_VIEW_NOT_FOUND"):
         frame.collect()
     one.detach(spark, "brief")
     two.attach(spark, "brief")
@@ -98,10 +100,12 @@ def test_eight_threads_at_once_get_the_right_rows(spark, lake, name):
         try:
             for turn in range(4):
                 limit = number * 10 + turn
-                [row] = spark.sql(f"SELECT count(*) AS n FROM {name} a JOIN {name} b USING (id) WHERE id < {limit}").collect()
+                [row] = spark.sql(
+                    f"SELECT count(*) AS n FROM {name} a JOIN {name} b USING (id) WHERE id < {limit}"
+                ).collect()
                 if row.n != limit:
                     wrong.append((limit, row.n))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - told to the main thread
             wrong.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
@@ -119,7 +123,9 @@ def test_threads_that_the_jvm_called_back_on_end_when_idle(spark, lake, name, mo
         spark.sql(f"SELECT /*+ BROADCAST(b) */ * FROM {name} a JOIN {name} b USING (id)").collect()
 
     def callbacks():
-        return [thread for thread in threading.enumerate() if "wait_for_commands" in repr(getattr(thread, "_target", None))]
+        return [
+            thread for thread in threading.enumerate() if "wait_for_commands" in repr(getattr(thread, "_target", None))
+        ]
 
     for thread in callbacks():
         thread.join(timeout=20)
@@ -127,43 +133,33 @@ def test_threads_that_the_jvm_called_back_on_end_when_idle(spark, lake, name, mo
     assert spark.table(name).count() == 3  # and the JVM connects again
 
 
-def test_the_private_name_that_finds_the_connection_is_still_there(spark, lake, name):
-    """`Thread._target` of CPython and py4j's `ClientServerConnection.wait_for_commands`."""
-    seen = []
+def test_the_private_name_that_finds_a_connection_is_still_there(spark, lake, name):
+    """`Thread._target` of CPython, and py4j's `ClientServerConnection.wait_for_commands`."""
+    spark.sql(f"CREATE TABLE {name} AS SELECT id FROM range(3)")
     bridge = bridge_of(spark)
-    original = bridge._handlers["loadTable"]
+    spark.table(name).collect()
+    asked = bridge._handlers["listFiles"]
+    seen = []
 
     def spy(*arguments):
-        seen.append(bridges._callback_connection())
-        return original(*arguments)
+        seen.append((threading.current_thread(), bridges._callback_connection()))
+        return asked(*arguments)
 
-    bridge.on("loadTable", spy)
+    bridge.on("listFiles", spy)
     try:
-        spark.sql(f"CREATE TABLE {name} (id INT)")
-        jvm = spark.sparkContext._jvm
-        pool = jvm.java.util.concurrent.Executors.newSingleThreadExecutor()
-        table = spark._jsparkSession.sessionState().catalogManager().catalog("lake")
-        del table
-        pool.shutdown()
-        spark.table(name).collect()
+        spark.sql(f"SELECT /*+ BROADCAST(b) */ * FROM {name} a JOIN {name} b USING (id)").collect()
     finally:
-        bridge.on("loadTable", original)
-    assert seen
+        bridge.on("listFiles", asked)
+    called_back = [connection for thread, connection in seen if thread is not threading.current_thread()]
+    assert called_back
+    assert all(connection is not None and connection.socket is not None for connection in called_back)
 
 
 def test_spark_connect_and_unknown_sparks_are_refused():
-    class Remote:
-        _jsparkSession = None
-        version = "4.3.0"
-
-    class Old:
-        _jsparkSession = object()
-        version = "3.5.1"
-
     with pytest.raises(Unsupported, match="Connect"):
-        check_session(Remote())
+        check_session(SimpleNamespace(_jsparkSession=None, version="4.3.0"))
     with pytest.raises(Unsupported, match=r"3\.5\.1"):
-        check_session(Old())
+        check_session(SimpleNamespace(_jsparkSession=object(), version="3.5.1"))
 
 
 # Java
@@ -239,7 +235,7 @@ print("again", again.table("lake.db.t").count())
 again.stop()
 """
     environment = {key: text for key, text in os.environ.items() if key not in ("JAVA_HOME", "SPARK_HOME")}
-    environment["PATH"] = "/usr/bin-without-java:/bin" if not os.path.exists("/bin/java") else str(_tools(tmp_path))
+    environment["PATH"] = str(_tools(tmp_path))
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=280, check=False
@@ -253,10 +249,9 @@ def _tools(folder):
     tools = folder / "tools"
     tools.mkdir()
     for name in ("bash", "sh", "dirname", "basename", "cat", "uname", "tr", "ls", "env", "ps", "grep", "sed"):
-        for place in ("/bin", "/usr/bin"):
-            if os.path.exists(f"{place}/{name}"):
-                (tools / name).symlink_to(f"{place}/{name}")
-                break
+        place = shutil.which(name)
+        if place is not None:
+            (tools / name).symlink_to(place)
     return tools
 
 

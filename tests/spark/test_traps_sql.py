@@ -34,7 +34,9 @@ def test_1_procedures_are_called_with_named_and_default_arguments(sql, name, lak
     second = lake.table(short).current_snapshot.snapshot_id
     assert sql(f"CALL lake.system.rollback_to_snapshot('{short}', {first})") == [(second, first)]
     assert sql(f"SELECT * FROM {name}") == [(1,)]
-    assert sql(f"CALL lake.system.set_current_snapshot(table => '{name}', snapshot_id => {second})") == [(first, second)]
+    assert sql(f"CALL lake.system.set_current_snapshot(table => '{name}', snapshot_id => {second})") == [
+        (first, second)
+    ]
     assert [row[0] for row in sql(f"CALL lake.system.ancestors_of(table => '{short}')")] == [second, first]
     sql(f"ALTER TABLE {name} CREATE BRANCH side AS OF VERSION {first}")
     assert sql(f"CALL lake.system.fast_forward(table => '{short}', branch => 'side', to => 'main')") == [
@@ -90,21 +92,15 @@ def test_4_a_table_may_be_replaced_by_a_query_of_itself(sql, name):
     assert sql(f"SELECT * FROM {name} ORDER BY id") == [(3, 6), (4, 8), (5, 10)]
 
 
-def test_4_a_failed_replacement_leaves_the_table_and_a_failed_creation_none(sql, name, lake):
+def test_4_a_failed_replacement_leaves_the_table_and_a_failed_creation_none(spark, sql, name, lake):
     sql(f"CREATE TABLE {name} AS SELECT id FROM range(6)")
     with pytest.raises(Exception, match="boom"):
-        sql(f"CREATE OR REPLACE TABLE {name} AS SELECT raise_error('boom') AS x FROM range(2)")
+        sql(f"CREATE OR REPLACE TABLE {name} AS SELECT CAST(raise_error('boom') AS INT) AS x FROM range(2)")
     assert sql(f"SELECT count(*) FROM {name}") == [(6,)]
     with pytest.raises(Exception, match="boom"):
-        sql(f"CREATE TABLE {name}_2 AS SELECT raise_error('boom') AS x FROM range(2)")
+        sql(f"CREATE TABLE {name}_2 AS SELECT CAST(raise_error('boom') AS INT) AS x FROM range(2)")
     assert not lake.table_exists(f"{name}_2".removeprefix("lake."))
-    assert bridge_of_staged(lake) == 0
-
-
-def bridge_of_staged(lake):
-    from pyspark.sql import SparkSession
-
-    return len(bridge_of(SparkSession.getActiveSession()).tables._staged)
+    assert bridge_of(spark).tables._staged == {}
 
 
 def test_5_partitions_are_overwritten_dynamically(spark, sql, name):
@@ -143,7 +139,7 @@ def test_7_no_class_lacks_a_method_or_has_two_defaults_for_one(spark, lake):
         for method in found.getMethods():
             if modifier.isStatic(method.getModifiers()):
                 continue
-            text = method.toGenericString() if False else method.toString()
+            text = method.toString()
             assert not modifier.isAbstract(method.getModifiers()), f"{name} lacks {text}"
             if method.isDefault():
                 types = ",".join(kind.getName() for kind in method.getParameterTypes())
@@ -164,7 +160,7 @@ def test_8_numbers_cross_the_bridge_whole(sql, name, lake):
     ("where", "left"),
     [
         ("s = 'it''s'", ["\\ back", "x\ny"]),
-        ("s LIKE 'x%'", ["it's", "\\ back"]),
+        ("startswith(s, 'x')", ["it's", "\\ back"]),
         ("s IN ('it''s', 'x\\ny')", ["\\ back"]),
         ("s IS NOT NULL AND NOT (s = 'it''s')", ["it's"]),
         ("d = 1.50", ["\\ back", "x\ny"]),

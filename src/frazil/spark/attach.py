@@ -79,7 +79,7 @@ def _attach(lake: Lake, spark: SparkSession, name: str) -> Bridge:
     from pyspark.java_gateway import ensure_callback_server_started
 
     context = spark.sparkContext
-    ensure_callback_server_started(context._gateway)
+    ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
     define_classes(context._jvm)
     install_error_hook()
     bridge = Bridge(lake, spark, name)
@@ -115,14 +115,15 @@ def _add_rules(bridge: Bridge, jsession: Any) -> None:
     classes, state = bridge.classes, jsession.sessionState()
     if classes.FrazilParser.wraps(state.sqlParser()):
         return
+    analyzer, parser = state.analyzer(), state.sqlParser()  # made when first asked for: before the extensions know us
     extensions = jsession.extensions()
-    extensions.injectOptimizerRule(classes.FrazilRuleBuilder(False))  # built for every query: effective at once
-    extensions.injectPostHocResolutionRule(classes.FrazilRuleBuilder(True))
-    extensions.injectParser(classes.FrazilParserBuilder())
-    analyzer = state.analyzer()
+    if classes.Frazil.extend(extensions):
+        extensions.injectOptimizerRule(classes.FrazilRuleBuilder(False))  # built for every query: effective at once
+        extensions.injectPostHocResolutionRule(classes.FrazilRuleBuilder(True))
+        extensions.injectParser(classes.FrazilParserBuilder())
     rules = analyzer.postHocResolutionRules()
     set_private(analyzer, "postHocResolutionRules", rules.prepended(classes.FrazilRule(True)))
-    set_private(state, "sqlParser", classes.FrazilParser.over(state.sqlParser()))
+    set_private(state, "sqlParser", classes.FrazilParser.over(parser))
 
 
 def _forget_catalog(spark: SparkSession, name: str) -> None:
@@ -144,7 +145,8 @@ def check_session(spark: Any) -> None:
 
     if getattr(spark, "_jsparkSession", None) is None:
         raise Unsupported(
-            "this session speaks to a Spark Connect server", hint="attach to a classic session: SparkSession.builder.master(...)"
+            "this session speaks to a Spark Connect server",
+            hint="attach to a classic session: SparkSession.builder.master(...)",
         )
     numbers = tuple(int(part) for part in re.findall(r"\d+", spark.version)[:2])
     if not (4, 0) <= numbers < (5, 0):

@@ -144,7 +144,9 @@ def _as_throwable(jvm: Any, error: BaseException) -> Any:
     origin = getattr(error, "_origin", None)  # pyspark's own exceptions remember the JVM's
     if origin is not None:
         return origin
-    return jvm.org.apache.spark.sql.connector.catalog.FrazilError(f"{type(error).__name__}: {error}", _ERRORS.put(error))
+    return jvm.org.apache.spark.sql.connector.catalog.FrazilError(
+        f"{type(error).__name__}: {error}", _ERRORS.put(error)
+    )
 
 
 def install_error_hook() -> None:
@@ -160,7 +162,7 @@ def install_error_hook() -> None:
         return convert(java_error) if found is None else found
 
     convert_exception._frazil = True  # type: ignore[attr-defined]
-    captured.convert_exception = convert_exception
+    captured.convert_exception = convert_exception  # type: ignore[assignment]  # any exception may come back
 
 
 def original_error(java_error: Any) -> BaseException | None:

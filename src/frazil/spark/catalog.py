@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import FrazilError, InvalidName, TableNotFound
+from frazil.errors import InvalidArgument, InvalidName, TableNotFound
 from frazil.iceberg.scan import choose_snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.spark.definition import parse_definition
@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 
 _SELECTOR = re.compile(r"(branch|tag|snapshot_id|at_timestamp)_(.+)", re.IGNORECASE | re.DOTALL)
 _INTEGER = re.compile(r"-?\d{1,19}")
-
-
-def metadata_table(table: IcebergTable, name: str) -> Any:
-    """The metadata table of that name (`snapshots`, `files`, ...), or None if there is none such."""
-    try:
-        from frazil.iceberg.metadata_tables import metadata_table as find  # type: ignore[import-not-found]
-    except ImportError:
-        return None
-    return find(table, name)
 
 
 class Tables:
@@ -81,12 +72,7 @@ class Tables:
             return None
         found = _SELECTOR.fullmatch(parts[-1])
         if found is None:
-            rows = metadata_table(table, parts[-1].lower())
-            if rows is None:
-                return None
-            return TableHandle(
-                table, table.current_snapshot, rows.schema, "metadata", None, parts[-1].lower(), pinned=True
-            )
+            return self._metadata_table(table, parts[-1].lower())
         kind, what = found[1].lower(), found[2]
         handle = current(table)
         if kind in ("branch", "tag"):
@@ -94,6 +80,14 @@ class Tables:
         if _INTEGER.fullmatch(what) is None:
             return None
         return at_version(handle, what) if kind == "snapshot_id" else at_millis(handle, int(what))
+
+    def _metadata_table(self, table: IcebergTable, name: str) -> TableHandle | None:
+        from frazil.iceberg.metadata_tables import METADATA_TABLES, metadata_table_schema
+
+        if name not in METADATA_TABLES:
+            return None
+        schema = metadata_table_schema(table.metadata, name)
+        return TableHandle(table, table.current_snapshot, schema, "metadata", branch=None, metadata_name=name)
 
     def create(self, name: str, definition: str, _c: None) -> str:
         """Make a table."""
@@ -147,10 +141,15 @@ def at_ref(handle: TableHandle, name: str) -> TableHandle:
 
 
 def _at(handle: TableHandle, **which: Any) -> TableHandle:
-    if handle.kind == "metadata":
-        snapshot, schema = choose_snapshot(handle.table.metadata, **which)[0], handle.schema
-    else:
-        snapshot, schema = choose_snapshot(handle.table.metadata, **which)
+    snapshot, schema = choose_snapshot(handle.table.metadata, **which)
+    if handle.metadata_name is not None:
+        from frazil.iceberg.metadata_tables import TIME_TRAVEL_TABLES
+
+        if handle.metadata_name not in TIME_TRAVEL_TABLES:
+            raise InvalidArgument(
+                f"{handle.metadata_name} is about all snapshots, not about one", hint="leave the version out"
+            )
+        schema = handle.schema
     return replace(handle, snapshot=snapshot, schema=schema, branch=None, pinned=True)
 
 
@@ -167,7 +166,7 @@ def with_read_options(handle: TableHandle, options: Mapping[str, str]) -> TableH
 
 def _millis(text: str) -> int:
     if _INTEGER.fullmatch(text) is None:
-        raise FrazilError(f"option as-of-timestamp is {text!r}", hint="give milliseconds since 1970")
+        raise InvalidArgument(f"option as-of-timestamp is {text!r}", hint="give milliseconds since 1970")
     return int(text)
 
 
@@ -177,4 +176,3 @@ _READ_OPTIONS = {
     "branch": at_ref,
     "tag": at_ref,
 }
-

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def default_value(bridge: Bridge, column: str, sql: str, type_: Type) -> Any:
-    """The canonical value of a default's SQL text, converted to the column's type as an assignment would; None is null."""
+    """The canonical value of a default's SQL text, converted to the column's type; None is null."""
     from pyspark.sql.types import _parse_datatype_json_value
 
     if not sql.strip() or sql.strip().upper() == "NULL":

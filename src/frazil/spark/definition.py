@@ -49,9 +49,7 @@ def parse_definition(bridge: Bridge, text: str) -> Definition:
     """Read what FrazilCatalog sends."""
     document = json.loads(text)
     given: dict[str, str] = document["properties"]
-    properties = {
-        key: value for key, value in given.items() if key not in _NOT_STORED and not key.startswith(_OPTION)
-    }
+    properties = {key: value for key, value in given.items() if key not in _NOT_STORED and not key.startswith(_OPTION)}
     # OPTIONS come a second time, without their prefix
     properties.update(_file_format(given.get("provider")))
     location = given.get("location")

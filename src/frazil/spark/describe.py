@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 
 READ = ("BATCH_READ",)
 WRITE = ("BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
-SHOWN = ("format", "provider", "location", "current-snapshot-id", "sort-order", "identifier-fields", props.FORMAT_VERSION)
+SHOWN = (
+    "format",
+    "provider",
+    "location",
+    "current-snapshot-id",
+    "sort-order",
+    "identifier-fields",
+    props.FORMAT_VERSION,
+)
 """Properties that show a table's state. They are not stored, and left out when a table is created from them."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)

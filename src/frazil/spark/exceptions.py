@@ -1,4 +1,4 @@
-"""Our errors as the exceptions Spark knows: it turns a missing table into TABLE_OR_VIEW_NOT_FOUND, and goes on from it."""
+"""Our errors as the exceptions Spark knows: a missing table becomes its TABLE_OR_VIEW_NOT_FOUND."""
 
 from __future__ import annotations
 

@@ -341,9 +341,7 @@ class _Parser:
                 self._expect("SNAPSHOTS")
             if count is None or self._peek().isdecimal():
                 snapshot_age = self._age()
-        return PutRef(
-            kind, name, create, replace, if_not_exists, snapshot_id, max_ref_age, count, snapshot_age
-        )
+        return PutRef(kind, name, create, replace, if_not_exists, snapshot_id, max_ref_age, count, snapshot_age)
 
     def _age(self) -> int:
         number = self._number()

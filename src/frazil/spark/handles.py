@@ -126,9 +126,9 @@ class Tables:
         table = IcebergTable(parts["name"], catalog.store, catalog.committer(parts["name"]), state)
         snapshot = state.metadata.snapshot_or_none(parts["snapshot"])
         if parts["kind"] == "metadata":
-            from frazil.spark.catalog import metadata_table
+            from frazil.iceberg.metadata_tables import metadata_table_schema
 
-            schema = metadata_table(table, parts["of"]).schema
+            schema = metadata_table_schema(state.metadata, parts["of"])
         else:
             schema = state.metadata.schema(parts["schema"])
         return TableHandle(table, snapshot, schema, parts["kind"], parts["branch"], parts["of"], parts["pinned"])

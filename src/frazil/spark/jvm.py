@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -53,17 +52,16 @@ def define_classes(jvm: Any) -> None:
 def class_files(jvm: Any, texts: Mapping[str, str]) -> dict[str, bytes]:
     """The class files of some Java files by path: from the cache, or compiled and put there."""
     place = _cache_file(texts)
-    with suppress(OSError, zipfile.BadZipFile, KeyError):
-        with zipfile.ZipFile(place) as kept:
-            return {name: kept.read(name) for name in kept.namelist()}
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(place) as kept:
+        return {name: kept.read(name) for name in kept.namelist()}
     classes = {str(name): bytes(code) for name, code in compile_java(jvm, texts).items()}
     with suppress(OSError):  # a read-only home costs time, nothing else
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as partial:
-            with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as kept:
-                for name, code in classes.items():
-                    kept.writestr(name, code)
-        Path(partial.name).replace(place)
+        partial = place.with_suffix(f".{os.getpid()}")
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as kept:
+            for name, code in classes.items():
+                kept.writestr(name, code)
+        partial.replace(place)
     return classes
 
 

@@ -1,12 +1,12 @@
-"""Scans read in this process: for metadata tables and the rows of small plans."""
+"""Metadata tables: their rows are read in this process and go into the plan."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from frazil.iceberg.scan import Scan
-from frazil.spark.catalog import metadata_table
+from frazil.iceberg.metadata_tables import Source, read
+from frazil.model.schema import Schema
 from frazil.spark.handles import TableHandle
 from frazil.spark.types import spark_struct
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
 
 
-def logical_plan(bridge: Bridge, handle: TableHandle, jsession: Any, columns: Sequence[str]) -> Any:
-    """A plan that has the rows in it."""
-    if handle.kind == "metadata":
-        found = metadata_table(handle.table, handle.metadata_name or "")
-        return arrow_plan(bridge, jsession, found.to_arrow(columns=list(columns)), found.schema.select(columns))
-    scan = Scan(handle.table.metadata, handle.table.store, handle.snapshot, handle.schema, columns=tuple(columns))
-    return arrow_plan(bridge, jsession, scan.to_arrow(), scan.output)
+def local_plan(bridge: Bridge, handle: TableHandle, jsession: Any, columns: Sequence[str]) -> Any:
+    """A plan that has the rows of a metadata table in it."""
+    table = handle.table
+    assert handle.metadata_name is not None
+    rows = read(Source(table.metadata, table.store, table.metadata_location, handle.snapshot), handle.metadata_name)
+    schema = Schema(tuple(handle.schema.find(name) for name in columns))
+    return arrow_plan(bridge, jsession, rows.select(list(columns)), schema)
 
 
 def arrow_plan(bridge: Bridge, jsession: Any, rows: pa.Table, schema: Any) -> Any:

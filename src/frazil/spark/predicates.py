@@ -56,7 +56,8 @@ def to_expression(schema: Schema, tree: Tree) -> Expression:
         return AlwaysTrue() if tree["value"] else AlwaysFalse()
     if "column" in tree:
         return predicate(Operation.EQ, _reference(schema, tree)[0], True)
-    name, args = tree.get("name", "?"), tree.get("args", ())
+    name: str = tree.get("name", "?")
+    args: Sequence[Tree] = tree.get("args", ())
     if name in ("ALWAYS_TRUE", "ALWAYS_FALSE"):
         return AlwaysTrue() if name == "ALWAYS_TRUE" else AlwaysFalse()
     if name == "AND":
@@ -138,6 +139,6 @@ def _value(type_: Type, tree: Tree) -> Any:
 
 def _too_much(tree: Tree) -> Unsupported:
     shown = tree.get("text") or tree.get("name") or tree
-    return Unsupported(f"condition {shown} is more than a filter of a table can say", hint="compare columns with values")
-
-
+    return Unsupported(
+        f"condition {shown} is more than a filter of a table can say", hint="compare columns with values"
+    )

@@ -166,7 +166,9 @@ PROCEDURES = {
     procedure.name: procedure
     for procedure in (
         Procedure("rollback_to_snapshot", (_TABLE, _ID), _MOVED, _rollback_to_snapshot),
-        Procedure("rollback_to_timestamp", (_TABLE, Parameter("timestamp", "timestamp")), _MOVED, _rollback_to_timestamp),
+        Procedure(
+            "rollback_to_timestamp", (_TABLE, Parameter("timestamp", "timestamp")), _MOVED, _rollback_to_timestamp
+        ),
         Procedure(
             "set_current_snapshot",
             (_TABLE, Parameter("snapshot_id", "long", "NULL"), Parameter("ref", "string", "NULL")),

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from frazil.errors import Unsupported
 from frazil.model.expressions import AlwaysFalse
 from frazil.spark.catalog import with_read_options
+from frazil.spark.local_scan import local_plan
 from frazil.spark.predicates import to_expression
+from frazil.spark.scan.plan import Scans
 from frazil.spark.small_write import insert
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ class Rows:
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
+        self._scans = Scans(bridge)
         bridge.on("scan", self.scan)
         bridge.on("insert", self.insert)
         bridge.on("truncate", self.truncate)
@@ -31,7 +34,9 @@ class Rows:
         """The plan that stands for a table in a query."""
         asked = json.loads(what)
         handle = with_read_options(self._bridge.handle(key), asked["options"])
-        return _logical_plan(self._bridge, handle, jsession, asked["columns"])
+        if handle.kind == "metadata":
+            return local_plan(self._bridge, handle, jsession, asked["columns"])
+        return self._scans.plan(handle, asked["columns"], jsession)
 
     def insert(self, key: str, how: str, jdata: Any) -> None:
         """Rows that Spark hands over as a DataFrame; Spark refreshes its caches itself."""
@@ -83,15 +88,3 @@ def _options(node: Any) -> dict[str, str]:
     """The write options of a command (a Scala map of texts)."""
     pairs = node.writeOptions().toSeq()
     return {pairs.apply(at)._1(): pairs.apply(at)._2() for at in range(pairs.size())}
-
-
-def _logical_plan(bridge: Bridge, handle: TableHandle, jsession: Any, columns: list[str]) -> Any:
-    if handle.kind == "metadata":
-        from frazil.spark.local_scan import logical_plan as local_plan
-
-        return local_plan(bridge, handle, jsession, columns)
-    try:
-        from frazil.spark.scan.plan import logical_plan
-    except ImportError:
-        from frazil.spark.local_scan import logical_plan
-    return logical_plan(bridge, handle, jsession, columns)

@@ -1,4 +1,4 @@
-"""CREATE and REPLACE TABLE, with or without AS SELECT, all or nothing: nobody sees the table before its rows are in it."""
+"""CREATE and REPLACE TABLE [AS SELECT], all or nothing: nobody sees the table before its rows are in it."""
 
 from __future__ import annotations
 

@@ -97,6 +97,13 @@ _NAMES: dict[type[Type], str] = {
 }
 
 
+_TEMPORAL_WORDS: dict[type[Type], str] = {
+    TimestampType: "TIMESTAMP_NTZ",
+    TimestamptzType: "TIMESTAMP_LTZ",
+    TimeType: "TIME",
+}
+
+
 def spark_struct(schema: Schema | StructType, *, field_ids: bool = False, dialect: Dialect = NEWEST) -> SparkJson:
     """A schema as Spark's. With `field_ids` Spark's Parquet reader and writer go by the ids of the fields.
 
@@ -187,7 +194,9 @@ def _plain(document: Any, path: str) -> Any:
         return "string" if document == "string collate UTF8_BINARY" else document
     result = dict(document)
     if "fields" in document:
-        result["fields"] = [_plain_field(column, f"{path}.{column['name']}".lstrip(".")) for column in document["fields"]]
+        result["fields"] = [
+            _plain_field(column, f"{path}.{column['name']}".lstrip(".")) for column in document["fields"]
+        ]
     for inner in ("elementType", "keyType", "valueType"):
         if inner in document:
             result[inner] = _plain(document[inner], f"{path}.{inner.removesuffix('Type')}")
@@ -214,7 +223,9 @@ def default_sql(type_: Type, value: Any) -> str:
         return str(value)
     if isinstance(type_, FloatType | DoubleType):
         name = "FLOAT" if isinstance(type_, FloatType) else "DOUBLE"
-        shown = repr(value) if math.isfinite(value) else {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+        shown = (
+            repr(value) if math.isfinite(value) else {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+        )
         return f"CAST('{shown}' AS {name})"
     if isinstance(type_, DecimalType):
         return f"CAST('{value:f}' AS DECIMAL({type_.precision},{type_.scale}))"
@@ -226,8 +237,7 @@ def default_sql(type_: Type, value: Any) -> str:
         return f"X'{value.hex()}'"
     if isinstance(type_, UuidType):
         return f"'{to_json(type_, value)}'"
-    words = {TimestampType: "TIMESTAMP_NTZ", TimestamptzType: "TIMESTAMP_LTZ", TimeType: "TIME"}
-    word = words.get(type(type_))
+    word = _TEMPORAL_WORDS.get(type(type_))
     if word is not None:
         return f"{word} '{to_json(type_, value)}'"
     if isinstance(type_, ListType):

@@ -19,6 +19,10 @@ public class FrazilError extends RuntimeException {
 public class Frazil {
   public static final Map bridges = new java.util.concurrent.ConcurrentHashMap();
   static final ObjectMapper mapper = new ObjectMapper();
+  static final Set extended = Collections.newSetFromMap(new WeakHashMap());
+
+  /** Whether these extensions of sessions were not seen before. */
+  public static synchronized boolean extend(Object extensions) { return extended.add(extensions); }
 
   /** An error comes back as a value, and is thrown as itself. */
   public static Object ask(String bridge, String op, Object a, Object b, Object c) {

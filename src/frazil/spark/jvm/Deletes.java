@@ -16,6 +16,7 @@ import org.roaringbitmap.RoaringBitmap;
 /** Spark's Parquet reader, less the rows that deletes took. Tasks load the classes of this file, from a jar on a cluster: public API only. */
 public class FrazilParquet extends ParquetFileFormat {
   public static final String INDEX = "_tmp_metadata_row_index", DELETED = "frazil.deleted", KEYS = "frazil.keys", SEQUENCE = "frazil.sequence";
+  public static final String BY_ID = "spark.sql.parquet.fieldId.read.enabled";
   final StructType keys;                                    // columns that equality deletes compare, read also if nobody asks for them
   public FrazilParquet(StructType keys) { this.keys = keys; }
   static int find(StructType t, String name) {
@@ -56,6 +57,8 @@ public class FrazilReader extends scala.runtime.AbstractFunction1 implements jav
     this.readers = readers; this.cut = cut; this.extra = extra; this.indexAt = indexAt; this.keyAt = keyAt; this.whole = whole; this.types = types; }
   public Object apply(Object f) {
     PartitionedFile file = (PartitionedFile) f;
+    // the reader of rows looks here whether columns go by id; without it a renamed column is null
+    org.apache.spark.TaskContext.get().getLocalProperties().setProperty(FrazilParquet.BY_ID, "true");
     scala.collection.immutable.Map told = file.otherConstantMetadataColumnValues();
     scala.Option deleted = told.get(FrazilParquet.DELETED), sets = told.get(FrazilParquet.KEYS);
     if (deleted.isEmpty() && sets.isEmpty()) return readers[0].apply(f);

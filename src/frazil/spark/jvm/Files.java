@@ -13,6 +13,10 @@ import java.util.*;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
+import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.catalyst.expressions.*;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.execution.datasources.*;
@@ -199,6 +203,11 @@ public class FrazilPlan {
   static scala.collection.immutable.Seq seq(List l) { return (scala.collection.immutable.Seq) scala.jdk.javaapi.CollectionConverters.asScala(l).toSeq(); }
   static StructType struct(JsonNode n) { return (StructType) DataType.fromJson(n.toString()); }
   static String text(JsonNode n, String name) { return ((JsonNode) n.get(name)).asText(); }
+  /** Whether Spark's reader of rows (not of batches) would go by names: it asks the session, not the relation. */
+  public static boolean readsByName(Object session) {
+    org.apache.spark.sql.RuntimeConfig conf = ((org.apache.spark.sql.classic.SparkSession) session).conf();
+    return !"true".equals(conf.get(FrazilParquet.BY_ID, "false")) && !("true".equals(conf.get("spark.sql.parquet.enableVectorizedReader"))
+      && "true".equals(conf.get("spark.sql.parquet.enableNestedColumnVectorizedReader"))); }
   public static boolean hasFileSystem(Object session, String scheme) {
     try { org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, ((org.apache.spark.sql.classic.SparkSession) session).sessionState().newHadoopConf()); return true;
     } catch (Throwable e) { return false; } }
@@ -212,6 +221,18 @@ public class FrazilPlan {
     StructField[] fields = FrazilPlan.struct((JsonNode) all.get("schema")).fields();
     for (int c = 0; c < fields.length; c++) attributes.add(attribute(fields[c]));
     return new LocalRelation(FrazilPlan.seq(attributes), FrazilPlan.seq(new ArrayList()), false, scala.Option.empty()); }
+  /** The number of rows, for the optimizer, and the name, for people, ride on a catalog table. Its last members differ between versions. */
+  static LogicalRelation counted(LogicalRelation leaf, JsonNode r, long size) throws Exception {
+    scala.Option none = scala.Option.empty();
+    java.lang.reflect.Constructor make = CatalogTable.class.getConstructors()[0];
+    Object[] members = new Object[make.getParameterCount()];
+    Object[] first = {new org.apache.spark.sql.catalyst.TableIdentifier(text(r, "name"), none, none), CatalogTableType.EXTERNAL(),
+      CatalogStorageFormat.empty(), leaf.schema(), scala.Option.apply("parquet")};
+    for (int i = 0; i < members.length; i++)
+      members[i] = i < first.length ? first[i] : org.apache.spark.sql.catalyst.catalog.CatalogTable$.MODULE$.getClass().getMethod("apply$default$" + (i + 1), new Class[0]).invoke(org.apache.spark.sql.catalyst.catalog.CatalogTable$.MODULE$, new Object[0]);
+    members[12] = scala.Option.apply(new CatalogStatistics(scala.math.BigInt.apply(size), scala.Option.apply(scala.math.BigInt.apply(((JsonNode) r.get("rows")).asLong())),
+      scala.collection.immutable.Map$.MODULE$.empty()));
+    return new LogicalRelation(leaf.relation(), leaf.output(), scala.Option.apply(make.newInstance(members)), false, none); }
   static LogicalPlan relation(String bridge, org.apache.spark.sql.classic.SparkSession session, JsonNode r) throws Exception {
     String kind = text(r, "kind"), key = text(r, "key");
     long size = ((JsonNode) r.get("size")).asLong();
@@ -219,12 +240,12 @@ public class FrazilPlan {
     StructType constants = FrazilPlan.struct((JsonNode) r.get("constants"));
     StructType keys = FrazilPlan.struct((JsonNode) r.get("keys"));
     HashMap options = new HashMap();
-    options.put("spark.sql.parquet.fieldId.read.enabled", "true");
+    options.put(FrazilParquet.BY_ID, "true");
     FileFormat format = kind.equals("parquet") ? new org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat() : kind.equals("orc")
       ? (FileFormat) new org.apache.spark.sql.execution.datasources.orc.OrcFileFormat() : new FrazilParquet(keys);
     HadoopFsRelation files = new HadoopFsRelation(new FrazilFiles(bridge, key, text(r, "root"), size, constants, keys, session.sparkContext()), constants, FrazilPlan.struct((JsonNode) r.get("data")),
       scala.Option.empty(), format, map(options), session);
-    LogicalRelation leaf = LogicalRelation$.MODULE$.apply(files, false);
+    LogicalRelation leaf = counted(LogicalRelation$.MODULE$.apply(files, false), r, size);
     HashMap found = new HashMap();
     scala.collection.Iterator i = leaf.output().iterator();
     while (i.hasNext()) { Attribute a = (Attribute) i.next(); found.put(a.name(), a); }

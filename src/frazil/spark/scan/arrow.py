@@ -81,7 +81,8 @@ class Rows:
         type_ = field.type
         assert isinstance(type_, StructType)
         kind = partition_type(self.metadata, self.metadata.spec(file.spec_id))
-        known = dict(zip((part.id for part in kind.fields), partition_array(kind, [file.partition]).flatten(), strict=True))
+        values = partition_array(kind, [file.partition]).flatten()
+        known = dict(zip((part.id for part in kind.fields), values, strict=True))
         if not type_.fields:
             return pa.Array.from_buffers(pa.struct([]), rows, [None])
         parts = [known.get(part.id, pa.nulls(1)) for part in type_.fields]

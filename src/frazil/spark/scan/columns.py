@@ -42,18 +42,21 @@ def _values(array: pa.Array) -> bytes:
         _, offsets, data = array.buffers()
         ends = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
         text = b"" if data is None else memoryview(data)[int(ends[0]) : int(ends[-1])]
-        return (ends - ends[0]).astype("<i4").tobytes() + bytes(text)
+        starts: bytes = (ends - ends[0]).astype("<i4").tobytes()
+        return starts + bytes(text)
     if pa.types.is_decimal(kind):
         array = pa.concat_arrays([array])
         start = array.offset * 16
         return bytes(memoryview(array.buffers()[1])[start : start + len(array) * 16])
     if pa.types.is_boolean(kind):
-        return pc.fill_null(array, False).to_numpy(zero_copy_only=False).astype(np.uint8).tobytes()
+        flags: bytes = pc.fill_null(array, False).to_numpy(zero_copy_only=False).astype(np.uint8).tobytes()
+        return flags
     if pa.types.is_date32(kind):
         array = array.cast(pa.int32())
     elif pa.types.is_temporal(kind):
         array = array.cast(pa.int64())
-    return pc.fill_null(array, 0).to_numpy(zero_copy_only=False).tobytes()
+    numbers: bytes = pc.fill_null(array, 0).to_numpy(zero_copy_only=False).tobytes()
+    return numbers
 
 
 def to_spark(array: pa.Array, type_: Type) -> pa.Array:

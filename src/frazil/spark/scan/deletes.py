@@ -55,9 +55,7 @@ def pack_deletes(
 class _KeySets:
     """Equality deletes of one scope and the same columns are one set: a row goes by the newest that has its key."""
 
-    def __init__(
-        self, metadata: TableMetadata, store: Store, plan: ScanPlan, keys: Mapping[int, KeyColumn]
-    ) -> None:
+    def __init__(self, metadata: TableMetadata, store: Store, plan: ScanPlan, keys: Mapping[int, KeyColumn]) -> None:
         self._metadata, self._store, self._keys = metadata, store, keys
         self._deletes = plan.delete_files if keys else []
         self._numbers: dict[Any, int] = {}
@@ -98,7 +96,8 @@ class _KeySets:
         chunks = [int(sum(counts)).to_bytes(4, "little"), len(columns).to_bytes(4, "little")]
         for index, column in enumerate(columns):
             arrays = [to_spark(keys.columns[index], column.type) for keys in loaded if len(keys.columns[index])]
-            chunks += [column.place.to_bytes(4, "little"), pack(pa.concat_arrays(arrays) if arrays else pa.array([], pa.int64()))]
+            joined = pa.concat_arrays(arrays) if arrays else pa.array([], pa.int64())
+            chunks += [column.place.to_bytes(4, "little"), pack(joined)]
         return b"".join([*chunks, pack(pa.array(sequences.astype(np.int64)))])
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument, NotFound, Unsupported
 from frazil.iceberg import manifest_schema as ids
+from frazil.iceberg.entries import Entries, Mask
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.read import METADATA_COLUMNS
 from frazil.io import location as locations
@@ -28,6 +29,7 @@ from frazil.io.store import Store
 from frazil.model.schema import PARTITION_ID, Schema
 from frazil.model.types import NestedField
 from frazil.spark.scan.contents import Contents, contents_of, is_native
+from frazil.spark.scan.executors import ship_classes
 from frazil.spark.scan.files import Relation, jvm_path, list_files
 from frazil.spark.scan.native import NativeColumns, output_struct
 from frazil.spark.scan.relations import identity_columns, key_fields, obstacle, partition_struct
@@ -50,6 +52,7 @@ class Source:
     snapshot: Snapshot | None
     schema: Schema
     mode: str = AUTO
+    name: str = "table"
 
     def __post_init__(self) -> None:
         if self.mode not in (NATIVE, ARROW, AUTO):
@@ -60,6 +63,19 @@ class Source:
         table = self.metadata.table_uuid or self.metadata.location
         snapshot = "none" if self.snapshot is None else self.snapshot.snapshot_id
         return f"{table}@{snapshot}.{self.schema.schema_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much some files are, before deletes."""
+
+    bytes: int = 0
+    rows: int = 0
+
+    def plus(self, entries: Entries, mask: Mask) -> Size:
+        """With the files where the mask is true."""
+        size, rows = (int(entries.numpy(column)[mask].sum()) for column in (ids.FILE_SIZE, ids.RECORD_COUNT))
+        return Size(self.bytes + size, self.rows + rows)
 
 
 @dataclass(frozen=True)
@@ -93,16 +109,15 @@ def describe(source: Source, columns: Sequence[str], dialect: Dialect, *, jvm_re
         _check_native(contents, reason)
     native = source.mode != ARROW and reason is None
     groups: dict[tuple[int, ...], set[int]] = {}
-    sizes: dict[tuple[int, ...] | None, int] = {}
+    sizes: dict[tuple[int, ...] | None, Size] = {}
     for entries in contents:
         mask = is_native(entries, contents.newest_equality_delete) & native
-        size = entries.numpy(ids.FILE_SIZE)
         if mask.any():
             key = identity_columns(entries.spec, source.schema)
             groups.setdefault(key, set()).add(entries.spec.spec_id)
-            sizes[key] = sizes.get(key, 0) + int(size[mask].sum())
+            sizes[key] = sizes.get(key, Size()).plus(entries, mask)
         if not mask.all():
-            sizes[None] = sizes.get(None, 0) + int(size[~mask].sum())
+            sizes[None] = sizes.get(None, Size()).plus(entries, ~mask)
     layout = Layout(source, tuple(columns), dialect)
     result = [
         layout.native(identity, frozenset(specs), sizes[identity], contents)
@@ -137,7 +152,7 @@ class Layout:
         """The output as Spark's schema, all nullable."""
         return output_struct(self._wanted, self.dialect)
 
-    def native(self, identity: tuple[int, ...], specs: frozenset[int], size: int, contents: Contents) -> Described:
+    def native(self, identity: tuple[int, ...], specs: frozenset[int], size: Size, contents: Contents) -> Described:
         """Parquet files of some specs, all with the same identity columns."""
         source = self.source
         columns = NativeColumns(source.metadata, source.schema, self.dialect, identity)
@@ -164,7 +179,9 @@ class Layout:
             "kind": kind,
             "key": relation.key,
             "root": jvm_path(source.store, source.metadata.location),
-            "size": size,
+            "name": source.name,
+            "size": size.bytes,
+            "rows": size.rows,
             "data": columns.data_struct(),
             "constants": columns.constants_struct(),
             "keys": key_struct,
@@ -172,7 +189,7 @@ class Layout:
         }
         return Described(relation, document)
 
-    def arrow(self, size: int, contents: Contents, *, everything: bool) -> Described:
+    def arrow(self, size: Size, contents: Contents, *, everything: bool) -> Described:
         """Files that Python workers read."""
         source = self.source
         relation = Relation(
@@ -185,7 +202,7 @@ class Layout:
             newest_equality_delete=contents.newest_equality_delete,
             wanted=Schema(tuple(self._wanted), source.schema.schema_id),
         )
-        return Described(relation, {"kind": ARROW, "key": relation.key, "size": size, "data": self.output()})
+        return Described(relation, {"kind": ARROW, "key": relation.key, "size": size.bytes, "data": self.output()})
 
 
 def column_named(metadata: TableMetadata, schema: Schema, name: str) -> NestedField:
@@ -228,13 +245,15 @@ class Scans:
         """The Java LogicalPlan with these columns of a table."""
         table, classes = handle.table, self._bridge.classes
         mode = scan_mode(handle.options, _settings(jsession))
-        source = Source(table.metadata, table.store, handle.snapshot, handle.schema, mode)
+        source = Source(table.metadata, table.store, handle.snapshot, handle.schema, mode, handle.name)
         reads = mode != ARROW and _jvm_reads(classes, jsession, source)
         described = describe(source, columns, self._bridge.dialect, jvm_reads=reads)
         document: dict[str, Any] = {"relations": [item.document for item in described]}
         if not described:
             document["schema"] = Layout(source, tuple(columns), self._bridge.dialect).output()
         self._remember(described)
+        if any(item.relation.deletes for item in described):
+            ship_classes(self._bridge.spark)
         return classes.FrazilPlan.plan(self._bridge.key, jsession, json.dumps(document))
 
     def _remember(self, described: Sequence[Described]) -> None:

@@ -1,0 +1,32 @@
+"""The classes that tasks load where executors are other processes: a small jar, made at run time."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frazil.spark.jvm import class_files, sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASK_CLASSES = "Deletes.java"
+"""Refers to no other of our Java files, and to nothing of Spark that is private to a package."""
+
+_shipped: set[str] = set()
+
+
+def ship_classes(spark: SparkSession) -> None:
+    """Give executors the reader that applies deletes. In a local session they have it: it is the driver's."""
+    context = spark.sparkContext
+    if context.master == "local" or context.master.startswith("local[") or context.applicationId in _shipped:
+        return
+    found = class_files(context._jvm, {TASK_CLASSES: sources()[TASK_CLASSES]})
+    jar = Path(tempfile.mkdtemp(prefix="frazil-")) / "frazil-reader.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        for path, code in sorted(found.items()):
+            archive.writestr(path, code)
+    context._jsc.sc().addJar(str(jar))
+    _shipped.add(context.applicationId)
