@@ -18,10 +18,10 @@ demo: $(VENV)/.ready-base  ## a tour of Frazil, in a temporary warehouse
 	@$(BIN)/python -m examples.demo
 
 test: lint  ## style, types, layers, then all tests but the slow ones
-	$(PYTEST) -n $(JOBS) -m "not slow"
+	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not slow"
 
 test-all: lint  ## the slow tests as well
-	$(PYTEST) -n $(JOBS)
+	$(PYTEST) -n $(JOBS) --dist loadgroup
 
 lint: $(VENV)/.ready-dev  ## style, types and layers
 	$(BIN)/ruff check

@@ -1,6 +1,6 @@
 import pytest
 
-from frazil.errors import CommitFailed, CommitStateUnknown, InvalidArgument
+from frazil.errors import CommitFailed, CommitStateUnknown, InvalidArgument, RefNotFound
 from tests.iceberg.small_tables import ids_of, new_table, rows, write_files
 
 
@@ -114,3 +114,26 @@ def test_a_broken_retry_setting_can_be_mended():
     object.__setattr__(table.metadata, "properties", {**metadata.properties, "commit.retry.num-retries": "many"})
     table.update_properties().set("commit.retry.num-retries", "3").commit()
     assert table.properties["commit.retry.num-retries"] == "3"
+
+
+def test_rows_can_be_appended_inside_a_transaction_with_the_new_schema():
+    table = new_table(2)
+    with table.transaction() as change:
+        change.update_schema().add_column("extra", "int").commit()
+        change.append([{"id": 1, "name": "a", "part": 0, "extra": 7}])
+    assert table.scan(columns=["id", "extra"]).to_arrow().to_pylist() == [{"id": 1, "extra": 7}]
+
+
+def test_an_action_is_a_context_manager_that_commits():
+    table = new_table(2)
+    with table.update_schema() as update:
+        update.add_column("extra", "int")
+    assert "extra" in table.schema.columns
+
+
+def test_deleting_on_a_branch_that_is_not_there_is_refused():
+    table = new_table(2)
+    table.append(rows(1))
+    with pytest.raises(RefNotFound):
+        table.delete("id = 1", branch="nope")
+    assert set(table.refresh().refs) == {"main"}

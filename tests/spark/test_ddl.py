@@ -125,28 +125,36 @@ def test_format_version_and_properties_are_kept(sql, lake, name):
 # Defaults
 
 
-def test_defaults_fill_rows_old_and_new(sql, lake, name):
+def _insert_id(sql, spark, name, number, columns):
+    """Spark 4.0 fills columns that are left out only where it is told to."""
+    if spark.version.startswith("4.0"):
+        sql(f"INSERT INTO {name} VALUES ({number}{', DEFAULT' * columns})")
+    else:
+        sql(f"INSERT INTO {name} (id) VALUES ({number})")
+
+
+def test_defaults_fill_rows_old_and_new(sql, spark, name):
     sql(f"CREATE TABLE {name} (id INT) TBLPROPERTIES ('format-version' = '3')")
     sql(f"INSERT INTO {name} VALUES (1)")
     sql(f"ALTER TABLE {name} ADD COLUMN n BIGINT DEFAULT 5 + 5")
-    sql(f"ALTER TABLE {name} ADD COLUMN s STRING DEFAULT 'it''s'")
+    sql(f"ALTER TABLE {name} ADD COLUMN s STRING DEFAULT 'it\\'s'")
     sql(f"ALTER TABLE {name} ADD COLUMN d DATE DEFAULT DATE '2024-02-03'")
     sql(f"ALTER TABLE {name} ADD COLUMN x DECIMAL(9,2) DEFAULT 1.5")
-    sql(f"INSERT INTO {name} (id) VALUES (2)")
+    _insert_id(sql, spark, name, 2, 4)
     filled = (10, "it's", dt.date(2024, 2, 3), Decimal("1.50"))
     assert sql(f"SELECT * FROM {name} ORDER BY id") == [(1, *filled), (2, *filled)]
     sql(f"ALTER TABLE {name} ALTER COLUMN n SET DEFAULT 11")
     sql(f"ALTER TABLE {name} ALTER COLUMN s DROP DEFAULT")
-    sql(f"INSERT INTO {name} (id) VALUES (3)")
+    _insert_id(sql, spark, name, 3, 4)
     assert sql(f"SELECT n, s FROM {name} ORDER BY id") == [(10, "it's"), (10, "it's"), (11, None)]
 
 
-def test_a_new_table_has_its_defaults(sql, lake, name):
+def test_a_new_table_has_its_defaults(sql, spark, name):
     sql(
         f"""CREATE TABLE {name} (id INT, b BOOLEAN DEFAULT true, f DOUBLE DEFAULT 1e3, ts TIMESTAMP DEFAULT
         TIMESTAMP '2024-01-01 00:00:00', raw BINARY DEFAULT X'00ff') TBLPROPERTIES ('format-version' = '3')"""
     )
-    sql(f"INSERT INTO {name} (id) VALUES (1)")
+    _insert_id(sql, spark, name, 1, 4)
     [row] = sql(f"SELECT b, f, ts, raw FROM {name}")
     assert row == (True, 1000.0, dt.datetime(2024, 1, 1), bytearray(b"\x00\xff"))
     sql(f"INSERT INTO {name} VALUES (2, DEFAULT, DEFAULT, NULL, NULL)")

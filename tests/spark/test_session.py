@@ -10,7 +10,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException
 
 import frazil
 from frazil.errors import AlreadyExists, InvalidName, MissingDependency, Unsupported
@@ -253,8 +253,3 @@ def _tools(folder):
         if place is not None:
             (tools / name).symlink_to(place)
     return tools
-
-
-def test_a_broken_statement_still_is_a_parse_exception(spark, lake):
-    with pytest.raises(ParseException):
-        spark.sql("SELECT FROM WHERE")

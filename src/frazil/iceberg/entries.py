@@ -334,8 +334,9 @@ def _map_array(maps: Sequence[Mapping[int, Any] | None], type_: pa.DataType) -> 
         np.fromiter(chain.from_iterable(present), np.int32),
         list(chain.from_iterable(row.values() for row in present)),
     )
-    lengths = np.fromiter((0 if row is None else len(row) for row in maps), np.int64, len(maps))
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    lengths = np.zeros(len(maps) + 1, np.int32)
+    lengths[1:] = list(map(len, present)) if len(present) == len(maps) else [len(row or ()) for row in maps]
+    offsets = np.cumsum(lengths, dtype=np.int32)
     values = pa.array(items, type_.item_type)
     nulls = None if len(present) == len(maps) else pa.array([row is None for row in maps], pa.bool_())
     return pa.MapArray.from_arrays(pa.array(offsets), pa.array(keys), values, type_, mask=nulls)
@@ -361,6 +362,8 @@ def _lookup(maps: pa.Array, key: int) -> pa.Array:
     offsets = maps.offsets.to_numpy()
     keys = maps.keys.to_numpy(zero_copy_only=False)
     positions = np.flatnonzero(keys[offsets[0] : offsets[-1]] == key) + offsets[0]
+    if np.array_equal(positions, offsets[:-1]) and len(positions) == offsets[-1] - offsets[0]:
+        return maps.items.slice(offsets[0], len(maps))  # each map has this key alone
     rows = np.searchsorted(offsets, positions, side="right") - 1
     where = np.full(len(maps), -1, dtype=np.int64)
     where[rows] = positions

@@ -17,7 +17,7 @@ from frazil.iceberg.read import TaskReader
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.scan import BATCH_ROWS, Scan
 from frazil.iceberg.snapshot import Snapshot
-from frazil.iceberg.write import RowWriter
+from frazil.iceberg.write import RowWriter, removing
 from frazil.model.arrow_evaluator import filter_mask
 from frazil.model.conform import conform
 from frazil.model.expressions import AlwaysTrue, Expression
@@ -34,8 +34,9 @@ class CopyOnWrite:
         self._table = table
         self._branch = branch
         self._metadata = table.metadata
-        ref = self._metadata.refs.get(branch)
-        self._base = self._metadata.current_snapshot if ref is None else self._metadata.snapshot(ref.snapshot_id)
+        # main has no ref before the first snapshot; any other branch must be there to have rows to change
+        empty = branch == MAIN and MAIN not in self._metadata.refs
+        self._base = None if empty else self._metadata.snapshot(self._metadata.ref(branch).snapshot_id)
 
     def delete(self, where: Expression) -> Snapshot | None:
         """Delete matching rows; None if there are none."""
@@ -48,7 +49,7 @@ class CopyOnWrite:
         """Replace matching rows."""
         batches = conform(rows, self._metadata.current_schema)
         new = RowWriter(self._metadata, self._table.store).write(batches)
-        with self._table._removing(new):
+        with removing(self._table.store, new):
             removed, kept = self._without(where)
         if not (new or removed):  # nothing by nothing: a snapshot like that of an append without rows
             action = self._table.new_append().to_branch(self._branch).commit()
@@ -102,6 +103,6 @@ class CopyOnWrite:
         action.conflict_filter(where).validate_no_conflicting_deletes()
         if isolation == "serializable":
             action.validate_no_conflicting_data()
-        with self._table._removing(added):
+        with removing(self._table.store, added):
             action.commit()
         return self._table.metadata.snapshot(action.snapshot_id)

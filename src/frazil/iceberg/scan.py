@@ -117,6 +117,14 @@ class Scan:
         batches = read_batches(self._reader(), self.plan())
         return batches if self.row_limit is None else take_rows(batches, self.row_limit)
 
+    def to_arrow_batch_reader(self) -> pa.RecordBatchReader:
+        """The rows as Arrow's reader, which knows their schema also when there are none."""
+        import pyarrow as pa
+
+        from frazil.model.arrow import schema_to_arrow
+
+        return pa.RecordBatchReader.from_batches(schema_to_arrow(self.output), self.to_batches())
+
     def to_pandas(self, **options: Any) -> Any:
         """All rows as a pandas frame; options go to Arrow's `to_pandas`."""
         return self.to_arrow().to_pandas(**options)

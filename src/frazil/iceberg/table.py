@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import contextmanager
 from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import CatalogError, CommitStateUnknown, FrazilError, StoreError
 from frazil.iceberg.committer import Committer, TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.refs import MAIN, SnapshotRef
@@ -171,6 +169,18 @@ class TableTransaction(Changes, Transaction):
     def _transaction(self) -> Transaction:
         return self
 
+    def append(self, rows: Any, *, branch: str = MAIN) -> None:
+        """Add rows with the schema and spec as this transaction left them; visible when it commits.
+
+        If the transaction never commits, the written files are no part of the table and count as orphans.
+        """
+        from frazil.iceberg.write import RowWriter, removing
+        from frazil.model.conform import conform
+
+        files = RowWriter(self.metadata, self.store).write(conform(rows, self.metadata.current_schema))
+        with removing(self.store, files):
+            self.new_append().append_files(files).to_branch(branch).commit()
+
 
 class IcebergTable(Changes):
     """One table. It stays at the state it was loaded with until `refresh()` or a change of its own."""
@@ -287,16 +297,16 @@ class IcebergTable(Changes):
     def append(
         self, rows: Any, *, branch: str = MAIN, snapshot_properties: Mapping[str, str] | None = None
     ) -> Snapshot:
-        """Add rows: an Arrow table or reader, a pandas frame, or a list of dicts."""
-        from frazil.iceberg.write import RowWriter
+        """Add rows: an Arrow table or reader, a pandas frame, or a list of dicts. A new branch begins at main."""
+        from frazil.iceberg.write import RowWriter, removing
         from frazil.model.conform import conform
 
         files = RowWriter(self.metadata, self._store).write(conform(rows, self.schema))
-        with self._removing(files):
+        with removing(self._store, files):
             action = self.new_append().append_files(files).to_branch(branch)
             for key, value in (snapshot_properties or {}).items():
                 action.set(key, value)
-            return self.metadata_of(action.commit().snapshot_id)
+            return self.snapshot(action.commit().snapshot_id)
 
     def overwrite(self, rows: Any, where: str | Expression | None = None, *, branch: str = MAIN) -> Snapshot:
         """Replace the rows that match (all, if not told) by others, in one step."""
@@ -317,7 +327,7 @@ class IcebergTable(Changes):
         """A transaction of several actions."""
         return TableTransaction(self._store, self._committer, self._state, on_commit=self._moved)
 
-    def metadata_of(self, snapshot_id: int) -> Snapshot:
+    def snapshot(self, snapshot_id: int) -> Snapshot:
         """A snapshot of this table by id."""
         return self.metadata.snapshot(snapshot_id)
 
@@ -326,19 +336,6 @@ class IcebergTable(Changes):
 
     def _moved(self, state: TableState) -> None:
         self._state = state
-
-    @contextmanager
-    def _removing(self, files: Any) -> Any:
-        """Remove written files if their commit was definitely refused; after any other error they may be live."""
-        from frazil.iceberg.write import remove_files
-
-        try:
-            yield
-        except (CommitStateUnknown, StoreError, CatalogError):
-            raise
-        except FrazilError:
-            remove_files(self._store, files)
-            raise
 
     def __repr__(self) -> str:
         return f"IcebergTable({self.identifier!r}, v{self.format_version}, {self.location!r})"

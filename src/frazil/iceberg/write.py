@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from frazil import ambient
-from frazil.errors import FrazilError, InvalidSchema
+from frazil.errors import CatalogError, CommitStateUnknown, FrazilError, InvalidSchema, StoreError
 from frazil.iceberg import properties as props
 from frazil.iceberg.data_file import Content, DataFile, partition_key
 from frazil.iceberg.data_locations import data_location
@@ -152,6 +152,18 @@ class RowWriter:
         self._open.clear()
         remove_files(self._store, self._files)
         self._files = []
+
+
+@contextmanager
+def removing(store: Store, files: Iterable[DataFile]) -> Iterator[None]:
+    """Remove written files if their commit was definitely refused; after any other error they may be live."""
+    try:
+        yield
+    except (CommitStateUnknown, StoreError, CatalogError):
+        raise
+    except FrazilError:
+        remove_files(store, files)
+        raise
 
 
 def remove_files(store: Store, files: Iterable[DataFile]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument
 from frazil.iceberg.refs import MAIN
-from frazil.iceberg.write import RowWriter
+from frazil.iceberg.write import RowWriter, removing
 from frazil.model.conform import conform
 from frazil.spark.handles import TableHandle
 from frazil.spark.predicates import conjunction
@@ -45,7 +45,7 @@ def insert(
         table.overwrite(rows, conjunction(table.schema, predicates), branch=branch)
     elif mode == "dynamic":
         files = RowWriter(table.metadata, table.store).write(conform(rows, table.schema))
-        with table._removing(files):
+        with removing(table.store, files):
             table.new_replace_partitions().add_files(files).to_branch(branch).commit()
     else:
         raise InvalidArgument(f"write mode {mode!r}", hint="this is an error of Frazil: report it")

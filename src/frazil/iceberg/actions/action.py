@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from frazil.iceberg import properties as props
@@ -88,6 +89,19 @@ class Action(ABC):
         """Apply the change: at once if the action stands alone, else when its transaction commits."""
         self._transaction.add(self)
         return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """As a context manager an action is committed at the end of the block, unless the block raised."""
+        if kind is None:
+            self.commit()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(not committed until commit() is called)"
 
 
 def used_files(context: Context, snapshots: Sequence[Snapshot]) -> set[str]:

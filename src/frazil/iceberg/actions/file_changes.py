@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 from frazil.errors import CommitConflict, InvalidArgument, Unsupported
@@ -116,8 +116,14 @@ class FileChanges(SnapshotAction):
     ) -> tuple[list[ManifestFile], list[Entries]]:
         """Manifests of added files: written once, good for every attempt."""
         if content not in self._new_manifests:
-            entries = added_entries(context, files, self.snapshot_id)
-            written = write_manifests(context, entries, content, self.snapshot_id, self.next_manifest_name)
+            entries: list[Entries] = []
+
+            def made() -> Iterator[Entries]:
+                for part in added_entries(context, files, self.snapshot_id):
+                    entries.append(part)
+                    yield part
+
+            written = write_manifests(context, made(), content, self.snapshot_id, self.next_manifest_name)
             self._new_manifests[content] = (written, entries)
         return self._new_manifests[content]
 

@@ -36,13 +36,12 @@ ENTRIES_PER_MANIFEST = 20_000
 Name = Callable[[], str]
 
 
-def added_entries(context: Context, files: Sequence[DataFile], snapshot_id: int) -> list[Entries]:
-    """Entries of new files, one set per partition spec."""
+def added_entries(context: Context, files: Sequence[DataFile], snapshot_id: int) -> Iterator[Entries]:
+    """Entries of new files: those of one manifest at a time, made when they are asked for, after all were checked."""
     metadata = context.metadata
     by_spec: dict[int, list[DataFile]] = {}
     for file in files:
         by_spec.setdefault(file.spec_id, []).append(file)
-    result = []
     for spec_id, members in by_spec.items():
         spec = metadata.spec(spec_id)
         unknown = [part.name for part in spec.fields if isinstance(part.transform, UnknownTransform)]
@@ -57,15 +56,17 @@ def added_entries(context: Context, files: Sequence[DataFile], snapshot_id: int)
                     f"{file.file_path} has {len(file.partition)} partition values for {len(spec.fields)} fields",
                     hint="give one canonical value per partition field",
                 )
-        result.append(as_added(from_files(spec, partition_type(metadata, spec), members), snapshot_id))
-    return result
+    for spec_id, members in by_spec.items():
+        spec = metadata.spec(spec_id)
+        type_ = partition_type(metadata, spec)
+        for start in range(0, len(members), ENTRIES_PER_MANIFEST):
+            yield as_added(from_files(spec, type_, members[start : start + ENTRIES_PER_MANIFEST]), snapshot_id)
 
 
 def write_manifests(
     context: Context, parts: Iterable[Entries], content: int, snapshot_id: int, name: Name
 ) -> list[ManifestFile]:
-    """Write entries as manifests of a sensible size, in parallel."""
-    pieces = [piece for part in parts for piece in _split(part)]
+    """Write entries as manifests of a sensible size, in parallel, and while the next part is being made."""
 
     def write(piece: Entries, location: str) -> ManifestFile:
         return write_manifest(
@@ -79,12 +80,14 @@ def write_manifests(
             codec=_codec(context),
         )
 
-    locations = [f"{context.metadata_folder}/{name()}" for _ in pieces]
-    context.written.extend(locations)
-    if len(pieces) <= 1:
-        return [write(piece, location) for piece, location in zip(pieces, locations, strict=True)]
-    with ThreadPoolExecutor(min(len(pieces), os.cpu_count() or 1), thread_name_prefix="frazil-commit") as pool:
-        return list(pool.map(write, pieces, locations))
+    with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="frazil-commit") as pool:
+        writing = []
+        for part in parts:
+            for piece in _split(part):
+                location = f"{context.metadata_folder}/{name()}"
+                context.written.append(location)
+                writing.append(pool.submit(write, piece, location))
+        return [written.result() for written in writing]
 
 
 def _codec(context: Context) -> str:

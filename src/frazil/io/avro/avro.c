@@ -605,6 +605,29 @@ INLINE u8 *put_varint(u8 *q, i64 value) {
 
 INLINE u32 get_bit(const u8 *bits, u32 i) { return bits[i >> 3] >> (i & 7) & 1; }
 
+/* The entries of metrics, as above: from int to long or bytes, none of them null. */
+static u8 *put_metrics(const node *key, const node *val, u32 from, u32 to, u8 *q) {
+    const i32 *keys = (const i32 *)key->data;
+    if (val->op == LONG) {
+        const i64 *values = (const i64 *)val->data;
+        for (; from < to; from++) {
+            ROOM(32, val);
+            q = put_varint(q, keys[from]);
+            q = put_varint(q, values[from]);
+        }
+        return q;
+    }
+    for (; from < to; from++) {
+        u32 at = (u32)val->offsets[from], size = (u32)val->offsets[from + 1] - at;
+        ROOM(size + 32, val);
+        q = put_varint(q, keys[from]);
+        q = put_varint(q, size);
+        copy(q, val->data + (at - val->base), size);
+        q += size;
+    }
+    return q;
+}
+
 static u8 *put(const node *t, u32 i, u8 *q) {
     ROOM(32, t);
     int present = !t->valid || get_bit(t->valid, t->valid_bit + i);
@@ -625,8 +648,12 @@ static u8 *put(const node *t, u32 i, u8 *q) {
         u32 from = (u32)t->offsets[i] - t->base, to = (u32)t->offsets[i + 1] - t->base;
         if (from < to) {
             q = put_varint(q, to - from);
-            for (; from < to; from++)
-                if (!(q = put(t + 1, from, q))) return 0;
+            if (is_metrics(t + 1) && !t[1].valid && !t[2].valid && !t[3].valid) {
+                if (!(q = put_metrics(t + 2, t + 3, from, to, q))) return 0;
+            } else {
+                for (; from < to; from++)
+                    if (!(q = put(t + 1, from, q))) return 0;
+            }
             ROOM(1, t);
         }
         *q++ = 0;

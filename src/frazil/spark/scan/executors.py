@@ -21,7 +21,8 @@ _shipped: set[str] = set()
 def ship_classes(spark: SparkSession) -> None:
     """Give executors the reader that applies deletes. In a local session they have it: it is the driver's."""
     context = spark.sparkContext
-    if context.master == "local" or context.master.startswith("local[") or context.applicationId in _shipped:
+    master = str(context.master)
+    if master == "local" or master.startswith("local[") or context.applicationId in _shipped:
         return
     found = class_files(context._jvm, {TASK_CLASSES: sources()[TASK_CLASSES]})
     jar = Path(tempfile.mkdtemp(prefix="frazil-")) / "frazil-reader.jar"

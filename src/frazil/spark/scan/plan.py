@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 NATIVE, ARROW, AUTO = "native", "arrow", "auto"
 OPTION = "frazil.scan"
+OWN = "deletes"
+"""The kind of relation that our subclass of Spark's reader reads: it applies deletes."""
+
 _REMEMBERED = 1024
 
 
@@ -92,10 +95,13 @@ def scan_mode(options: Mapping[str, str], session: Mapping[str, str]) -> str:
     return lowered.get(OPTION, session.get(f"spark.{OPTION}", AUTO)).lower()
 
 
-def describe(source: Source, columns: Sequence[str], dialect: Dialect, *, jvm_reads: bool) -> list[Described]:
+def describe(
+    source: Source, columns: Sequence[str], dialect: Dialect, *, jvm_reads: bool, own_reader: bool = False
+) -> list[Described]:
     """The relations whose union has the rows of a source; none for a table without files.
 
-    `jvm_reads` tells whether the JVM has a file system for the table's location.
+    `jvm_reads` tells whether the JVM has a file system for the table's location; with `own_reader` it reads by our
+    kind of Spark's reader also where nothing was deleted.
     """
     contents = contents_of(source.metadata, source.store, source.snapshot)
     if key_fields(source.metadata, contents.equality_ids) is not None:
@@ -120,7 +126,7 @@ def describe(source: Source, columns: Sequence[str], dialect: Dialect, *, jvm_re
             sizes[None] = sizes.get(None, Size()).plus(entries, ~mask)
     layout = Layout(source, tuple(columns), dialect)
     result = [
-        layout.native(identity, frozenset(specs), sizes[identity], contents)
+        layout.native(identity, frozenset(specs), sizes[identity], contents, own_reader=own_reader)
         for identity, specs in sorted(groups.items())
     ]
     if None in sizes:
@@ -152,7 +158,9 @@ class Layout:
         """The output as Spark's schema, all nullable."""
         return output_struct(self._wanted, self.dialect)
 
-    def native(self, identity: tuple[int, ...], specs: frozenset[int], size: Size, contents: Contents) -> Described:
+    def native(
+        self, identity: tuple[int, ...], specs: frozenset[int], size: Size, contents: Contents, *, own_reader: bool
+    ) -> Described:
         """Parquet files of some specs, all with the same identity columns."""
         source = self.source
         columns = NativeColumns(source.metadata, source.schema, self.dialect, identity)
@@ -161,7 +169,7 @@ class Layout:
         compared = key_fields(source.metadata, contents.equality_ids) if not contents.newest_equality_delete else None
         keys, key_struct = columns.keys(compared or {})
         deletes = contents.has_position_deletes or bool(keys)
-        kind = "deletes" if deletes else "parquet"
+        kind = OWN if deletes or own_reader else "parquet"
         relation = Relation(
             _key(source, kind, [*map(str, sorted(specs)), *columns.constants]),
             source.metadata,
@@ -247,12 +255,13 @@ class Scans:
         mode = scan_mode(handle.options, _settings(jsession))
         source = Source(table.metadata, table.store, handle.snapshot, handle.schema, mode, handle.name)
         reads = mode != ARROW and _jvm_reads(classes, jsession, source)
-        described = describe(source, columns, self._bridge.dialect, jvm_reads=reads)
+        by_name = reads and bool(classes.FrazilPlan.readsByName(jsession))
+        described = describe(source, columns, self._bridge.dialect, jvm_reads=reads, own_reader=by_name)
         document: dict[str, Any] = {"relations": [item.document for item in described]}
         if not described:
             document["schema"] = Layout(source, tuple(columns), self._bridge.dialect).output()
         self._remember(described)
-        if any(item.relation.deletes for item in described):
+        if any(item.document["kind"] == OWN for item in described):
             ship_classes(self._bridge.spark)
         return classes.FrazilPlan.plan(self._bridge.key, jsession, json.dumps(document))
 
