@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -10,6 +11,9 @@ import pyarrow.compute as pc
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.data_file import PUFFIN, Content
 from frazil.iceberg.entries import Entries
+
+Partitions = dict[tuple[int, tuple[Any, ...]], tuple[Entries, dict[str, int]]]
+"""By a spec's id and a tuple of values: entries of that spec, and counts."""
 
 _TOTALS = (
     ("total-data-files", "added-data-files", "deleted-data-files"),
@@ -27,7 +31,7 @@ def change_summary(added: Iterable[Entries], removed: Iterable[Entries], limit: 
     With `limit`, a commit that touches at most so many partitions also tells what it did in each.
     """
     counts: dict[str, int] = {}
-    partitions: dict[str, dict[str, int]] = {}
+    partitions: Partitions = {}
     for entries in added:
         _count(entries, counts, partitions, adding=True)
     for entries in removed:
@@ -37,30 +41,29 @@ def change_summary(added: Iterable[Entries], removed: Iterable[Entries], limit: 
         result["changed-partition-count"] = str(len(partitions))
     if 0 < len(partitions) <= limit:
         result["partition-summaries-included"] = "true"
-        for path, inner in partitions.items():
+        for (_, values), (entries, inner) in partitions.items():
+            path = entries.spec.path_of([column.type for column in entries.partition_type.fields], values)
             told = ",".join(f"{key}={value}" for key, value in sorted(inner.items()) if value)
             result[f"partitions.{path}"] = told
     return result
 
 
-def _count(entries: Entries, counts: dict[str, int], partitions: dict[str, dict[str, int]], *, adding: bool) -> None:
+def _count(entries: Entries, counts: dict[str, int], partitions: Partitions, *, adding: bool) -> None:
     if not len(entries):
         return
     _count_kinds(entries, counts, adding=adding)
     tuples = entries.partition_tuples()
-    types = [column.type for column in entries.partition_type.fields]
-    distinct = dict.fromkeys(tuples)
-    if len(distinct) == 1:
-        path = entries.spec.path_of(types, tuples[0])
-        _count_kinds(entries, partitions.setdefault(path, {}), adding=adding)
+    numbers = {values: number for number, values in enumerate(dict.fromkeys(tuples))}
+    spec_id = entries.spec.spec_id
+    if len(numbers) > 100:  # more would never be told, see the limit above: that they are there is enough
+        untold: tuple[Entries, dict[str, int]] = (entries, {})
+        for values in numbers:
+            partitions.setdefault((spec_id, values), untold)
         return
-    numbers = {values: number for number, values in enumerate(distinct)}
     owners = np.fromiter((numbers[values] for values in tuples), np.int64, len(tuples))
     for values, number in numbers.items():
-        path = entries.spec.path_of(types, values)
-        inner = partitions.setdefault(path, {})
-        if len(numbers) <= 100:  # more would never be told: see the limit above
-            _count_kinds(entries.filter(owners == number), inner, adding=adding)
+        _, inner = partitions.setdefault((spec_id, values), (entries, {}))
+        _count_kinds(entries.filter(owners == number), inner, adding=adding)
 
 
 def _count_kinds(entries: Entries, counts: dict[str, int], *, adding: bool) -> None:
