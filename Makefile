@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
-.PHONY: help demo test test-all lint format bench interop docs wasm lock clean distclean
+.PHONY: help demo test test-spark test-all lint format bench interop docs wasm lock clean distclean
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -18,9 +18,12 @@ demo: $(VENV)/.ready-base  ## a tour of Frazil, in a temporary warehouse
 	@$(BIN)/python -m examples.demo
 
 test: lint  ## style, types, layers, then all tests but the slow ones
-	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not slow"
+	$(PYTEST) -n $(JOBS) -m "not slow" --ignore tests/spark --ignore src/frazil/spark
 
-test-all: lint  ## the slow tests as well
+test-spark: $(VENV)/.ready-dev  ## the tests of the Spark engine, which is being built
+	$(PYTEST) tests/spark src/frazil/spark -m "not slow"
+
+test-all: lint  ## everything, the slow tests and the engine's as well
 	$(PYTEST) -n $(JOBS) --dist loadgroup
 
 lint: $(VENV)/.ready-dev  ## style, types and layers

@@ -1,6 +1,6 @@
 import pytest
 
-from frazil.errors import CommitFailed, CommitStateUnknown, InvalidArgument, RefNotFound
+from frazil.errors import CommitFailed, CommitStateUnknown, InvalidArgument
 from tests.iceberg.small_tables import ids_of, new_table, rows, write_files
 
 
@@ -129,11 +129,3 @@ def test_an_action_is_a_context_manager_that_commits():
     with table.update_schema() as update:
         update.add_column("extra", "int")
     assert "extra" in table.schema.columns
-
-
-def test_deleting_on_a_branch_that_is_not_there_is_refused():
-    table = new_table(2)
-    table.append(rows(1))
-    with pytest.raises(RefNotFound):
-        table.delete("id = 1", branch="nope")
-    assert set(table.refresh().refs) == {"main"}

@@ -34,9 +34,8 @@ class CopyOnWrite:
         self._table = table
         self._branch = branch
         self._metadata = table.metadata
-        # main has no ref before the first snapshot; any other branch must be there to have rows to change
-        empty = branch == MAIN and MAIN not in self._metadata.refs
-        self._base = None if empty else self._metadata.snapshot(self._metadata.ref(branch).snapshot_id)
+        ref = self._metadata.refs.get(branch)
+        self._base = self._metadata.current_snapshot if ref is None else self._metadata.snapshot(ref.snapshot_id)
 
     def delete(self, where: Expression) -> Snapshot | None:
         """Delete matching rows; None if there are none."""

@@ -7,7 +7,7 @@ written out.
 >>> schema = schema_from_anything("id BIGINT, x DOUBLE")
 >>> tree = {"name": ">", "args": [{"column": ["x"]}, {"type": "double", "value": 1.5}]}
 >>> str(to_expression(schema, tree))
-'x > 1.5 OR is_nan(x)'
+'x > 1.5e0 OR x IS NaN'
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from frazil.spark.catalog import with_read_options
 from frazil.spark.local_scan import local_plan
 from frazil.spark.predicates import to_expression
 from frazil.spark.scan.plan import Scans
-from frazil.spark.small_write import insert
+from frazil.spark.write.insert import insert
 
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge

@@ -25,7 +25,11 @@ public class FrazilRunner implements org.apache.spark.sql.connector.ExternalComm
 public class FrazilRule extends Rule {
   final boolean commands;
   public FrazilRule(boolean commands) { this.commands = commands; }
-  public TreeNode apply(TreeNode plan) { return ((LogicalPlan) plan).transformDown(new FrazilCases(this, (LogicalPlan) plan)); }
+  /** The rows of a write are planned by the write itself: what the optimizer sees of them here is never run. */
+  public TreeNode apply(TreeNode plan) {
+    if (!commands && plan instanceof V2WriteCommand && table(((scala.Product) plan).productElement(0)) != null) return plan;
+    return ((LogicalPlan) plan).transformDown(new FrazilCases(this, (LogicalPlan) plan));
+  }
 
   static FrazilTable table(Object plan) {
     if (plan instanceof SubqueryAlias) return table(((SubqueryAlias) plan).child());

@@ -1,0 +1,82 @@
+"""Files written by Python workers with the kernel's own writer: what Spark's cannot write, in stores it does not see.
+
+A worker writes the rows of one task and answers with its files. Names are new for every attempt, and only the answers
+of tasks that succeeded reach the driver: whatever other attempts left is not part of the table, and is removed.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.write import RowWriter
+from frazil.io import location as locations
+from frazil.io.store import Store
+from frazil.model.conform import conform
+from frazil.model.schema import Schema
+from frazil.spark.scan.files import routed
+from frazil.spark.write.from_spark import from_spark
+from frazil.spark.write.job import Job
+from frazil.spark.write.layout import distributed, sort_keys
+from frazil.spark.write.partitions import HiddenColumn, Transforms
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class WriteRows:
+    """Writes the rows of a task, wherever it is sent."""
+
+    store: Store
+    metadata: TableMetadata
+    schema: Schema
+    target_bytes: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The files of the rows, pickled: what `mapInArrow` calls."""
+        made = [pickle.dumps(file) for file in self.write(batches)]
+        yield pa.RecordBatch.from_arrays([pa.array(made, pa.binary())], names=["file"])
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
+        """Write the rows of batches as Spark gives them."""
+        writer = RowWriter(self.metadata, self.store, schema=self.schema, target_bytes=self.target_bytes)
+        plain = (from_spark(batch, self.schema) for batch in batches)
+        return writer.write(conform(plain, self.schema))
+
+
+def write_arrow(
+    job: Job, rows: DataFrame, hidden: Sequence[HiddenColumn | None], transforms: Transforms
+) -> list[DataFile]:
+    """Write the rows; the files are complete, and nothing refers to them yet."""
+    from pyspark.sql import functions
+
+    settings = job.settings
+    writer = WriteRows(job.store, job.for_workers(), job.schema, settings.target_bytes)
+    if locations.parse(routed(job.store, job.folder)).scheme == "memory":
+        return writer.write(rows.toArrow().to_batches())  # files in this process's memory are written in it
+    known = [column for column in hidden if column is not None]
+    marked = rows.withColumns({column.name: column.column for column in known}) if known else rows
+    keys = sort_keys(job.schema, job.metadata.default_sort_order, transforms)
+    laid_out = distributed(marked, settings.distribution, [functions.col(column.name) for column in known], keys or [])
+    laid_out = laid_out.drop(*(column.name for column in known))
+    found = _with_known_columns(laid_out, job.schema).mapInArrow(writer, "file binary").toArrow().column(0).to_pylist()
+    files = [pickle.loads(data) for data in found]  # noqa: S301 - pickled by our own workers
+    job.clear(keep=frozenset(file.file_path for file in files))
+    return files
+
+
+def _with_known_columns(rows: DataFrame, schema: Schema) -> DataFrame:
+    """Rows whose columns PySpark need not ask for: it has no classes for some types that Spark has."""
+    from pyspark.sql.types import NullType, StructField
+    from pyspark.sql.types import StructType as SparkStruct
+
+    known = SparkStruct([StructField(column.name, NullType()) for column in schema.fields])
+    rows.__dict__["schema"] = known  # where its cached property keeps it
+    return rows

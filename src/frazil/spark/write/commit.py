@@ -1,0 +1,88 @@
+"""Files into the table: the action that each mode of writing stands for, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from frazil.iceberg import properties as props
+from frazil.iceberg.actions.overwrite import OverwriteFiles
+from frazil.iceberg.actions.replace_partitions import ReplacePartitions
+from frazil.iceberg.rewrite import CopyOnWrite
+from frazil.iceberg.write import remove_files
+from frazil.model.expressions import AlwaysTrue, Expression
+from frazil.spark.write.settings import WriteSettings
+
+if TYPE_CHECKING:
+    from frazil.iceberg.data_file import DataFile
+    from frazil.iceberg.table import IcebergTable, TableTransaction
+
+
+class Commit:
+    """What one write changes. `prepare` finds out, `run` does it; in between nothing has happened."""
+
+    def __init__(
+        self, table: IcebergTable, changes: TableTransaction, settings: WriteSettings, engine: Mapping[str, str]
+    ) -> None:
+        self._table = table
+        self._changes = changes
+        self._settings = settings
+        self._engine = engine
+        self._kept: Sequence[DataFile] = ()
+        self._action: Any = None
+
+    def prepare(self, mode: str, files: Sequence[DataFile], where: Expression) -> None:
+        """Work out which files go and which come. Rows that stay, of files that go, are written anew."""
+        if mode == "append":
+            self._action = self._changes.new_append().append_files(files)
+        elif mode == "dynamic":
+            self._action = self._replacing(files) if files else None
+        elif isinstance(where, AlwaysTrue):
+            self._action = self._validated(self._changes.new_overwrite().add_files(files).overwrite_where(where))
+        else:
+            self._action = self._overwriting(files, where)
+        if self._action is None:
+            return
+        self._action.to_branch(self._settings.branch)
+        for key, text in {**self._engine, **self._settings.summary}.items():
+            self._action.set(key, text)
+        if self._settings.wap_id is not None:
+            self._action.set("wap.id", self._settings.wap_id).stage_only()
+
+    def run(self) -> None:
+        """Commit. Replacing the partitions of no rows changes nothing, and makes no snapshot."""
+        with self._changes:
+            if self._action is not None:
+                self._action.commit()
+
+    def abandon(self) -> None:
+        """Remove what `prepare` wrote: it was definitely not committed."""
+        remove_files(self._table.store, self._kept)
+
+    def _overwriting(self, files: Sequence[DataFile], where: Expression) -> Any:
+        work = CopyOnWrite(self._table, self._settings.branch)
+        removed, self._kept = work._without(where)
+        added = [*files, *self._kept]
+        if not (added or removed):
+            return self._changes.new_append()
+        action = self._changes.new_overwrite().add_files(added)
+        for file in removed:
+            action.delete_file(file)
+        base = work._base
+        action.validate_from(None if base is None else base.snapshot_id)
+        action.conflict_filter(where).validate_no_conflicting_deletes()
+        level = self._settings.isolation or self._table.metadata.property_reader.get(props.DELETE_ISOLATION_LEVEL)
+        return action.validate_no_conflicting_data() if level == "serializable" else action
+
+    def _replacing(self, files: Sequence[DataFile]) -> Any:
+        return self._validated(self._changes.new_replace_partitions().add_files(files))
+
+    def _validated(self, action: OverwriteFiles | ReplacePartitions) -> Any:
+        """Others' changes since the table was loaded are overwritten too, unless a level of isolation is asked for."""
+        level, since = self._settings.isolation, self._settings.validate_from
+        if level is None:
+            return action
+        found = self._table.metadata.refs.get(self._settings.branch)
+        current = None if found is None else found.snapshot_id
+        action.validate_from(current if since is None else since).validate_no_conflicting_deletes()
+        return action.validate_no_conflicting_data() if level == "serializable" else action

@@ -1,0 +1,90 @@
+"""A DataFrame into a table: append, overwrite or replace partitions in one commit; nothing is left of a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import CatalogError, CommitStateUnknown, FrazilError, InvalidArgument, StoreError, Unsupported
+from frazil.iceberg import properties as props
+from frazil.model.expressions import AlwaysTrue, Expression
+from frazil.spark.handles import TableHandle
+from frazil.spark.predicates import conjunction
+from frazil.spark.write.arrow import write_arrow
+from frazil.spark.write.commit import Commit
+from frazil.spark.write.job import Job
+from frazil.spark.write.native import obstacle, remove_folder, write_native
+from frazil.spark.write.partitions import HiddenColumn, Transforms
+from frazil.spark.write.rows import by_name, by_position, merging
+from frazil.spark.write.settings import ARROW, NATIVE, settings_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from frazil.iceberg.data_file import DataFile
+    from frazil.spark.bridge import Bridge
+
+_MODES = ("append", "truncate", "overwrite", "dynamic")
+
+
+def insert(
+    bridge: Bridge,
+    handle: TableHandle,
+    mode: str,
+    predicates: Sequence[Mapping[str, Any]],
+    options: Mapping[str, str],
+    rows: DataFrame,
+) -> None:
+    """Append, or overwrite all (`truncate`), what matches (`overwrite`), or the partitions rows go to (`dynamic`)."""
+    if mode not in _MODES:
+        raise InvalidArgument(f"write mode {mode!r}", hint="this is an error of Frazil: report it")
+    table, spark = handle.table, rows.sparkSession
+    settings = settings_of(handle, options, lambda key: spark.conf.get(key, None))
+    where: Expression = conjunction(handle.schema, predicates) if mode == "overwrite" else AlwaysTrue()
+    if settings.dynamic and isinstance(where, AlwaysTrue) and mode != "append":
+        mode = "dynamic"
+    changes = table.transaction()
+    schema, transforms = handle.schema, Transforms(spark)
+    if table.metadata.property_reader.get(props.ACCEPT_ANY_SCHEMA):
+        if settings.merge_schema:
+            merging(changes, rows).commit()
+            schema = changes.metadata.current_schema
+        rows = by_name(rows, schema, bridge.dialect, check_nulls=settings.check_nullability)
+    rows = by_position(rows, schema, transforms)
+    job = Job.start(spark, table.store, table.metadata, schema, settings)
+    commit = Commit(table, changes, settings, _engine(spark))
+    try:
+        files = _written(bridge, job, rows, transforms)
+        commit.prepare(mode, files, where)
+    except BaseException:
+        remove_folder(job)
+        commit.abandon()
+        raise
+    try:
+        commit.run()
+    except (CommitStateUnknown, StoreError, CatalogError):
+        raise  # the files may be part of the table
+    except FrazilError:
+        remove_folder(job)
+        commit.abandon()
+        raise
+
+
+def _written(bridge: Bridge, job: Job, rows: DataFrame, transforms: Transforms) -> list[DataFile]:
+    hidden = transforms.hidden(job.schema, job.spec)
+    reason = obstacle(job, hidden, bridge.classes)
+    wanted = job.settings.writer
+    if wanted == NATIVE and reason is not None:
+        raise Unsupported(f"Spark's writer cannot write to this table: {reason}", hint="leave out frazil.write=native")
+    if wanted == ARROW or reason is not None:
+        return write_arrow(job, rows, hidden, transforms)
+    known: list[HiddenColumn] = [column for column in hidden if column is not None]
+    return write_native(job, rows, known, transforms)
+
+
+def _engine(spark: Any) -> dict[str, str]:
+    return {
+        "engine-name": "spark",
+        "engine-version": str(spark.version),
+        "spark.app.id": str(spark.sparkContext.applicationId),
+    }

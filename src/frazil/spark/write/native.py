@@ -1,0 +1,208 @@
+"""Files written by Spark's own Parquet writer, as fast as it is.
+
+Field ids come from the metadata of the columns. Hidden columns tell partitions apart: Spark makes a folder for each of
+their values and leaves them out of the files. The write runs in a clone of the user's session, so that settings which
+Iceberg forbids (INT96 timestamps, the Julian calendar) or needs (field ids) are right whatever the user's are.
+
+Spark's commit protocol moves only the files of committed tasks into the job's folder. What is there after the job is
+what was written, once.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from frazil.errors import InvalidArgument, Unsupported
+from frazil.iceberg import properties as props
+from frazil.iceberg.data_file import DataFile
+from frazil.io import location as locations
+from frazil.model.schema import Schema
+from frazil.model.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+from frazil.spark.scan.files import jvm_path
+from frazil.spark.write.footers import Footers
+from frazil.spark.write.job import Job
+from frazil.spark.write.layout import distributed, rows_per_file, sort_keys, sorted_within
+from frazil.spark.write.partitions import HiddenColumn, Transforms
+from frazil.spark.write.rows import with_field_ids
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_TYPES = (
+    *(BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType),
+    *(TimestamptzType, StringType, BinaryType, StructType),
+)
+_CODECS = {
+    "zstd": "zstd",
+    "gzip": "gzip",
+    "snappy": "snappy",
+    "lz4": "lz4_raw",
+    "lz4_raw": "lz4_raw",
+    "uncompressed": "none",
+    "none": "none",
+}
+_GZIP_LEVELS = ("BEST_SPEED", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "BEST_COMPRESSION")
+_SESSION = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.parquet.output.committer.class": "org.apache.parquet.hadoop.ParquetOutputCommitter",
+    "spark.sql.sources.commitProtocolClass": (
+        "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
+    ),
+    "spark.sql.caseSensitive": "true",
+}
+_FANOUT = {
+    "spark.sql.optimizer.plannedWrite.enabled": "false",
+    "spark.sql.maxConcurrentOutputFileWriters": "10000",
+}
+_BLOOM = "write.parquet.bloom-filter-"
+_THREADS = 16
+_FOOTERS_HERE = 2_000
+"""More files than these are described by Spark."""
+
+
+def obstacle(job: Job, hidden: Sequence[HiddenColumn | None], classes: Any) -> str | None:
+    """Why Spark's writer cannot write these rows as the table wants them, or None."""
+    if job.file_format != "parquet":
+        return f"it does not write {job.file_format} with field ids"
+    for column in job.schema.all_fields():
+        if not isinstance(column.type, _TYPES):
+            return f"it does not write column {job.schema.name_of(column.id)!r} of type {column.type} as Iceberg does"
+    if None in hidden:
+        return "it cannot compute a partition transform"
+    codec = job.settings.properties.get(props.PARQUET_COMPRESSION.name, "zstd").lower()
+    if codec not in _CODECS:
+        return f"it has no codec {codec!r}"
+    try:
+        scheme = locations.parse(jvm_path(job.store, job.folder)).scheme
+    except Unsupported as error:
+        return error.message
+    if scheme != "file" and not classes.FrazilPlan.hasFileSystem(job.spark._jsparkSession, scheme):
+        return f"the JVM has no file system for {job.folder}"
+    return None
+
+
+def write_native(job: Job, rows: DataFrame, hidden: Sequence[HiddenColumn], transforms: Transforms) -> list[DataFile]:
+    """Write the rows; the files are complete, and nothing refers to them yet."""
+    from pyspark.sql import functions
+
+    settings, names = job.settings, [column.name for column in hidden]
+    keys = sort_keys(job.schema, job.metadata.default_sort_order, transforms)
+    columns = [column.label.alias(column.name) for column in hidden]
+    marked = rows.select(*with_field_ids(rows, job.schema), *columns)
+    partition = [functions.col(f"`{name}`") for name in names]
+    laid_out = distributed(marked, settings.distribution, partition, keys or [])
+    fanout = settings.fanout and not keys
+    if not fanout:
+        laid_out = sorted_within(laid_out, partition, keys or [])
+    session = {**_SESSION, **(_FANOUT if fanout and names else {})}
+    most = rows_per_file(job.metadata, job.schema, settings.target_bytes)
+    options = {**parquet_options(settings.properties, job.schema), "maxRecordsPerFile": str(most)}
+    _save(job, laid_out, names, session, options)
+    return describe_files(job, job.metadata.default_sort_order.order_id if keys else 0)
+
+
+def _save(
+    job: Job, rows: DataFrame, names: Sequence[str], session: Mapping[str, str], options: Mapping[str, str]
+) -> None:
+    jvm: Any = job.spark.sparkContext._jvm
+    clone = rows.sparkSession._jsparkSession.cloneSession()
+    for key, text in session.items():
+        clone.conf().set(key, text)
+    data = jvm.org.apache.spark.sql.classic.Dataset.ofRows(clone, rows._jdf.queryExecution().analyzed())
+    writer = data.write().format("parquet").mode("append").options(dict(options))
+    if names:
+        writer = writer.partitionBy(jvm.PythonUtils.toSeq(list(names)))
+    writer.save(jvm_path(job.store, job.folder))
+
+
+def parquet_options(properties: Mapping[str, str], schema: Schema) -> dict[str, str]:
+    """The table's Parquet properties as options of Spark's writer."""
+    settings = props.PropertyReader(properties)
+    codec = _CODECS[properties.get(props.PARQUET_COMPRESSION.name, "zstd").lower()]
+    options = {
+        "compression": codec,
+        "parquet.block.size": str(settings.get(props.PARQUET_ROW_GROUP_SIZE_BYTES)),
+        "parquet.page.size": str(settings.get(props.PARQUET_PAGE_SIZE_BYTES)),
+        "parquet.page.row.count.limit": str(settings.get(props.PARQUET_PAGE_ROW_LIMIT)),
+        "parquet.dictionary.page.size": str(settings.get(props.PARQUET_DICT_SIZE_BYTES)),
+        "parquet.writer.version": settings.get(props.PARQUET_PAGE_VERSION),
+        "parquet.bloom.filter.max.bytes": str(settings.get(props.PARQUET_BLOOM_FILTER_MAX_BYTES)),
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        # no hidden checksum files among the table's
+        "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "fs.file.impl.disable.cache": "true",
+    }
+    level = settings.get(props.PARQUET_COMPRESSION_LEVEL)
+    if level is not None:
+        options.update(_level(codec, level))
+    names = {schema.name_of(column.id) for column in schema.all_fields()}
+    for word, key in (("enabled", "enabled"), ("fpp", "fpp"), ("ndv", "expected.ndv")):
+        for column, text in settings.with_prefix(f"{_BLOOM}{word}.column.").items():
+            if column in names:
+                options[f"parquet.bloom.filter.{key}#{column}"] = text
+    return options
+
+
+def _level(codec: str, text: str) -> dict[str, str]:
+    if not text.lstrip("-").isdecimal():
+        raise InvalidArgument(f"write.parquet.compression-level is {text!r}", hint="a number such as 3")
+    if codec == "zstd":
+        return {"parquet.compression.codec.zstd.level": text}
+    if codec == "gzip" and 1 <= int(text) <= len(_GZIP_LEVELS):
+        return {"zlib.compress.level": _GZIP_LEVELS[int(text) - 1]}
+    return {}
+
+
+def describe_files(job: Job, sort_order_id: int) -> list[DataFile]:
+    """The files in the job's folder, from their footers; those without rows are removed."""
+    places = [place for place in job.listed() if place.endswith(".parquet")]
+    footers = Footers(job.store, job.schema, job.spec, job.settings.properties, sort_order_id)
+    if len(places) > _FOOTERS_HERE:
+        files = _describe_on_spark(job.spark, footers, places)
+    else:
+        with ThreadPoolExecutor(max(1, min(_THREADS, len(places)))) as pool:
+            files = list(pool.map(footers.describe, places))
+    empty = [file.file_path for file in files if not file.record_count]
+    if empty:
+        job.store.delete_many(empty)
+    return [file for file in files if file.record_count]
+
+
+def _describe_on_spark(spark: SparkSession, footers: Footers, places: Sequence[str]) -> list[DataFile]:
+    source = spark.createDataFrame(pa.table({"place": pa.array(places, pa.string())}))
+    found = source.mapInArrow(footers, "file binary").toArrow().column(0).to_pylist()
+    return [pickle.loads(data) for data in found]  # noqa: S301 - pickled by our own workers
+
+
+def remove_folder(job: Job) -> None:
+    """Remove all that the job wrote, folders too."""
+    from py4j.protocol import Py4JError
+
+    jvm: Any = job.spark.sparkContext._jvm
+    with suppress(Py4JError, Unsupported):
+        path = jvm.org.apache.hadoop.fs.Path(jvm_path(job.store, job.folder))
+        configuration = job.spark._jsparkSession.sessionState().newHadoopConf()
+        path.getFileSystem(configuration).delete(path, True)
+    job.clear()

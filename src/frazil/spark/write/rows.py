@@ -1,0 +1,105 @@
+"""The rows of a write as the table wants them: its columns, in its order, with its names and field ids."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import InvalidArgument
+from frazil.model.schema import Schema
+from frazil.model.types import ListType, MapType, StructType, Type
+from frazil.spark.types import FIELD_ID, Dialect, SparkJson, schema_from_struct, spark_struct
+from frazil.spark.write.partitions import Transforms
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from frazil.iceberg.actions.update_schema import UpdateSchema
+    from frazil.iceberg.table import Changes
+
+
+def merging(changes: Changes, rows: DataFrame) -> UpdateSchema:
+    """The change that takes in the columns that rows have and the table lacks."""
+    found = schema_from_struct(struct_of(rows))
+    return changes.update_schema().case_sensitive(_case_sensitive(rows)).union_by_name(found)
+
+
+def struct_of(rows: DataFrame) -> SparkJson:
+    """The schema of rows, asked of the JVM: Python has no name for some types that it has."""
+    found: SparkJson = json.loads(rows._jdf.schema().json())
+    return found
+
+
+def _case_sensitive(rows: DataFrame) -> bool:
+    return rows.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+
+
+def by_name(rows: DataFrame, schema: Schema, dialect: Dialect, *, check_nulls: bool) -> DataFrame:
+    """Rows that Spark did not fit to the table, fitted: columns by name, values only where nothing can be lost."""
+    from pyspark.sql import DataFrame
+
+    sensitive = _case_sensitive(rows)
+    known = {column.name if sensitive else column.name.lower() for column in schema.fields}
+    for name in (column["name"] for column in struct_of(rows)["fields"]):
+        if (name if sensitive else name.lower()) not in known:
+            raise InvalidArgument(
+                f"the table has no column {name!r}", hint="leave it out, or write with the option mergeSchema"
+            )
+    struct = spark_struct(schema, dialect=dialect)
+    if not check_nulls:
+        struct = _nullable(struct)
+    jvm: Any = rows.sparkSession.sparkContext._jvm
+    wanted = jvm.org.apache.spark.sql.types.DataType.fromJson(json.dumps(struct))
+    return DataFrame(rows._jdf.to(wanted), rows.sparkSession)
+
+
+def _nullable(document: Any) -> Any:
+    if isinstance(document, list):
+        return [_nullable(item) for item in document]
+    if not isinstance(document, dict):
+        return document
+    loosened = {key: _nullable(item) for key, item in document.items() if key != "metadata"}
+    flags = {key: True for key in ("nullable", "containsNull", "valueContainsNull") if key in document}
+    return {**loosened, **flags, **({"metadata": document["metadata"]} if "metadata" in document else {})}
+
+
+def by_position(rows: DataFrame, schema: Schema, transforms: Transforms) -> DataFrame:
+    """Rows that Spark fitted to the table, under the table's names; null in a required column ends the write."""
+    given = struct_of(rows)["fields"]
+    if len(given) != len(schema.fields):
+        raise InvalidArgument(
+            f"{len(given)} columns of rows for {len(schema.fields)} of the table",
+            hint="the table's schema was changed meanwhile: write again",
+        )
+    columns = []
+    plain = rows.toDF(*(f"_{number}" for number in range(len(schema.fields))))
+    for number, (field, have) in enumerate(zip(schema.fields, given, strict=True)):
+        column = plain[f"_{number}"]
+        if field.required and have["nullable"]:
+            column = transforms.not_null(column, field.name)
+        columns.append(column.alias(field.name))
+    return plain.select(columns)
+
+
+def with_field_ids(rows: DataFrame, schema: Schema) -> list[Column]:
+    """The columns of rows with the ids of the table's fields, which Spark's Parquet writer puts into the files."""
+    from pyspark.sql import functions
+    from pyspark.sql.types import StructType as SparkStruct
+
+    columns = []
+    for field, have in zip(schema.fields, struct_of(rows)["fields"], strict=True):
+        column = functions.col("`" + field.name.replace("`", "``") + "`")
+        if isinstance(field.type, StructType):
+            column = column.cast(SparkStruct.fromJson(_numbered(have["type"], field.type)))
+        columns.append(column.alias(field.name, metadata={FIELD_ID: field.id}))
+    return columns
+
+
+def _numbered(document: Any, type_: Type) -> Any:
+    if isinstance(type_, ListType | MapType) or not isinstance(type_, StructType):
+        return document
+    fields = [
+        {**inner, "name": field.name, "type": _numbered(inner["type"], field.type), "metadata": {FIELD_ID: field.id}}
+        for inner, field in zip(document["fields"], type_.fields, strict=True)
+    ]
+    return {"type": "struct", "fields": fields}

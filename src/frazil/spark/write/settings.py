@@ -1,0 +1,154 @@
+"""How rows are written: options of the write, then settings of the session, then properties of the table.
+
+The names are Iceberg's: an option `distribution-mode` is the setting `spark.sql.iceberg.distribution-mode` and the
+property `write.distribution-mode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from frazil.errors import InvalidArgument, NotFound
+from frazil.iceberg import properties as props
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.refs import MAIN
+from frazil.spark.handles import TableHandle
+
+AUTO, NATIVE, ARROW = "auto", "native", "arrow"
+WRITER = "frazil.write"
+"""The option that says who writes the files: `native` (Spark), `arrow` (Python workers) or `auto`."""
+
+NONE, HASH, RANGE = "none", "hash", "range"
+_SNAPSHOT_PROPERTY = "snapshot-property."
+_LEVELS = ("serializable", "snapshot")
+
+Conf = Callable[[str], str | None]
+"""Settings of the session by name."""
+
+
+@dataclass(frozen=True)
+class WriteSettings:
+    """What was decided for one write."""
+
+    branch: str
+    properties: Mapping[str, str]
+    """The table's, with those that options replace."""
+    summary: Mapping[str, str]
+    wap_id: str | None
+    distribution: str
+    fanout: bool
+    target_bytes: int
+    merge_schema: bool
+    check_nullability: bool
+    dynamic: bool
+    isolation: str | None
+    validate_from: int | None
+    writer: str
+
+
+_REPLACED = {
+    "write-format": props.DEFAULT_FILE_FORMAT.name,
+    "target-file-size-bytes": props.WRITE_TARGET_FILE_SIZE_BYTES.name,
+    "distribution-mode": props.WRITE_DISTRIBUTION_MODE.name,
+    "fanout-enabled": props.FANOUT_ENABLED.name,
+}
+_PER_FORMAT = ("compression-codec", "compression-level", "compression-strategy")
+
+
+def settings_of(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> WriteSettings:
+    """The settings of a write to a table."""
+    metadata = handle.table.metadata
+    folded = {key.lower(): text for key, text in options.items()}
+
+    def chosen(name: str) -> str | None:
+        return folded.get(name, conf(f"spark.sql.iceberg.{name}"))
+
+    properties = dict(metadata.properties)
+    for option, name in _REPLACED.items():
+        if (text := chosen(option)) is not None:
+            properties[name] = text
+    reader = props.PropertyReader(properties)
+    file_format = reader.get(props.DEFAULT_FILE_FORMAT)
+    for option in _PER_FORMAT:
+        if (text := chosen(option)) is not None:
+            properties[f"write.{file_format}.{option}"] = text
+    wap_id, branch = _where_to(handle, folded, conf)
+    merge = chosen("merge-schema") or folded.get("mergeschema")
+    isolation = _one_of("isolation-level", chosen("isolation-level"), _LEVELS)
+    since = folded.get("validate-from-snapshot-id")
+    return WriteSettings(
+        branch,
+        properties,
+        {
+            key[len(_SNAPSHOT_PROPERTY) :]: text
+            for key, text in options.items()
+            if key.lower().startswith(_SNAPSHOT_PROPERTY)
+        },
+        wap_id,
+        _distribution(metadata, reader.get(props.WRITE_DISTRIBUTION_MODE)),
+        reader.get(props.FANOUT_ENABLED),
+        reader.get(props.WRITE_TARGET_FILE_SIZE_BYTES),
+        _flag("merge-schema", merge, False),
+        _flag("check-nullability", chosen("check-nullability"), True),
+        _one_of("overwrite-mode", folded.get("overwrite-mode"), ("dynamic", "static")) == "dynamic",
+        isolation,
+        None if since is None else _integer("validate-from-snapshot-id", since),
+        _one_of(WRITER, folded.get(WRITER, conf(f"spark.{WRITER}")), (AUTO, NATIVE, ARROW)) or AUTO,
+    )
+
+
+def _distribution(metadata: TableMetadata, asked: str | None) -> str:
+    """As Iceberg: sorted tables by range, partitioned ones by hash, and nothing that would have no effect."""
+    is_sorted, is_partitioned = bool(metadata.default_sort_order.fields), not metadata.default_spec.is_unpartitioned
+    mode = asked or (RANGE if is_sorted else HASH if is_partitioned else NONE)
+    if mode == HASH and not is_partitioned:
+        return NONE
+    if mode == RANGE and not (is_sorted or is_partitioned):
+        return NONE
+    return mode
+
+
+def _where_to(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> tuple[str | None, str]:
+    """The id to stage the snapshot under, if it is to be staged, and the branch."""
+    table = handle.table
+    asked = options.get("branch")
+    named = handle.branch if handle.branch not in (None, MAIN) else None
+    if asked is not None and named is not None and asked != named:
+        raise InvalidArgument(f"branch {asked!r} is asked for on {handle.name}.branch_{named}", hint="name one of them")
+    branch = asked or named
+    if branch is not None and branch != MAIN:
+        found = table.metadata.refs.get(branch)
+        if found is None or not found.is_branch:
+            raise NotFound(f"{handle.name} has no branch {branch!r}", hint="ALTER TABLE ... CREATE BRANCH first")
+    if not table.metadata.property_reader.get(props.WRITE_AUDIT_PUBLISH_ENABLED):
+        return None, branch or MAIN
+    wap_id, wap_branch = conf("spark.wap.id"), conf("spark.wap.branch")
+    if wap_id is not None and wap_branch is not None:
+        raise InvalidArgument("spark.wap.id and spark.wap.branch are both set", hint="unset one of them")
+    if wap_branch is not None:
+        if branch is not None:
+            raise InvalidArgument(
+                f"cannot write to branch {branch!r} while spark.wap.branch is {wap_branch!r}", hint="unset one of them"
+            )
+        return None, wap_branch
+    return wap_id, branch or MAIN
+
+
+def _flag(name: str, text: str | None, default: bool) -> bool:
+    found = _one_of(name, text, ("true", "false"))
+    return default if found is None else found == "true"
+
+
+def _one_of(name: str, text: str | None, words: tuple[str, ...]) -> str | None:
+    if text is None:
+        return None
+    if text.lower() not in words:
+        raise InvalidArgument(f"write option {name} is {text!r}", hint=f"use one of {', '.join(words)}")
+    return text.lower()
+
+
+def _integer(name: str, text: str) -> int:
+    if not text.lstrip("-").isdecimal():
+        raise InvalidArgument(f"write option {name} is {text!r}", hint="give a snapshot id")
+    return int(text)

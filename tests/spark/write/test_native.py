@@ -1,0 +1,284 @@
+"""Files that Spark's own writer writes: rows, ids, metrics, partitions, order and size."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from frazil.errors import NotFound, Unsupported
+from frazil.io.metrics import MetricsCollector, MetricsModes
+from frazil.model.arrow import schema_to_arrow
+from frazil.model.conform import conform
+from tests.spark.write.disk import parquet, path_of
+
+_ALL = (
+    "b BOOLEAN, i INT, l BIGINT NOT NULL, f FLOAT, d DOUBLE, dec DECIMAL(9,2), big DECIMAL(38,10), day DATE,"
+    " ts TIMESTAMP, ntz TIMESTAMP_NTZ, s STRING, bin BINARY, st STRUCT<x: INT NOT NULL, y: STRUCT<z: STRING>>"
+)
+
+
+def _rows(spark):
+    from pyspark.sql.types import _parse_datatype_string
+
+    when = datetime.datetime(2024, 3, 31, 1, 30, 0, 123456)
+    utc = when.replace(tzinfo=datetime.UTC)
+    values = [
+        (
+            True,
+            1,
+            1,
+            1.5,
+            2.5,
+            Decimal("1.25"),
+            Decimal("-1.0000000001"),
+            when.date(),
+            utc,
+            when,
+            "a",
+            b"\0",
+            (1, ("q",)),
+        ),
+        (None, None, 2, None, None, None, None, None, None, None, None, None, None),
+        (
+            False,
+            -5,
+            3,
+            -1.5,
+            0.0,
+            Decimal("-9.99"),
+            Decimal("1e20"),
+            datetime.date(1, 1, 1),
+            utc,
+            when,
+            "ü" * 40,
+            b"xyz",
+            (2, None),
+        ),
+    ]
+    return spark.createDataFrame(values, _parse_datatype_string(_ALL))
+
+
+def test_rows_of_all_types_come_back_through_spark_the_kernel_and_pyiceberg(spark, sql, name, table, files):
+    spark.sql(f"CREATE TABLE {name} ({_ALL})")
+    rows = _rows(spark)
+    rows.writeTo(name).append()
+    key = lambda row: row["l"]  # noqa: E731
+    assert sorted(spark.table(name).collect(), key=key) == sorted(rows.collect(), key=key)
+    mine = table().scan().to_arrow().sort_by("l").to_pylist()
+    assert [row["s"] for row in mine] == ["a", None, "ü" * 40]
+    assert mine[0]["st"] == {"x": 1, "y": {"z": "q"}}
+    assert all(file.file_format == "parquet" and "/part-" in file.file_path for file in files())
+    pyiceberg = pytest.importorskip("pyiceberg.table")
+    theirs = pyiceberg.StaticTable.from_metadata(table().metadata_location).scan().to_arrow().sort_by("l").to_pylist()
+    assert theirs == mine
+
+
+def test_every_field_has_its_id_and_no_timestamp_is_int96(spark, name, files, table):
+    spark.sql(f"CREATE TABLE {name} ({_ALL})")
+    saved = spark.conf.get("spark.sql.parquet.fieldId.write.enabled")
+    spark.conf.set("spark.sql.parquet.fieldId.write.enabled", "false")  # whatever the user has set
+    try:
+        _rows(spark).writeTo(name).append()
+    finally:
+        spark.conf.set("spark.sql.parquet.fieldId.write.enabled", saved)
+
+    def ids(field):
+        inner = [found for child in range(field.type.num_fields) for found in ids(field.type.field(child))]
+        return [int(field.metadata[b"PARQUET:field_id"]), *(inner if pa.types.is_struct(field.type) else [])]
+
+    for file in files():
+        schema = parquet(file).schema_arrow
+        assert [number for field in schema for number in ids(field)] == [f.id for f in table().schema.all_fields()]
+        assert schema.field("ts").type == pa.timestamp("us", "UTC")
+        assert schema.field("ntz").type == pa.timestamp("us")
+
+
+@pytest.mark.parametrize("mode", ["truncate(16)", "full", "counts", "none"])
+def test_metrics_are_those_of_the_rows(spark, name, files, metrics, table, mode):
+    spark.sql(f"CREATE TABLE {name} ({_ALL}) TBLPROPERTIES ('write.metadata.metrics.default' = '{mode}')")
+    _rows(spark).coalesce(1).writeTo(name).append()
+    [file] = files()
+    schema = table().schema
+    collector = MetricsCollector(schema, MetricsModes.of(schema, table().properties))
+    for batch in conform(table().scan().to_arrow(), schema):
+        collector.update(batch.cast(schema_to_arrow(schema)))
+    exact = collector.finish()
+    assert file.record_count == 3
+    [tracked] = metrics()
+    for kind in ("value_counts", "null_value_counts", "lower_bounds", "upper_bounds"):
+        assert tracked[kind] == getattr(exact, kind), kind
+    assert set(tracked["column_sizes"]) == set(exact.value_counts)
+    assert file.file_size_in_bytes == path_of(file.file_path).stat().st_size
+
+
+_PARTITIONS = [
+    ("b", "true"),
+    ("i", "cast(id % 3 as int)"),
+    ("bucket(4, i)", "cast(id as int)"),
+    ("truncate(10, i)", "cast(id - 10 as int)"),
+    ("f", "case id % 4 when 0 then float('NaN') when 1 then float('-0.0') when 2 then float('0.0') end"),
+    ("dec", "cast((id % 3) / 4 - 0.5 as decimal(9,2))"),
+    ("truncate(50, dec)", "cast(id / 10 - 1 as decimal(9,2))"),
+    ("bucket(5, big)", "cast(id - 10 as decimal(38,10))"),
+    ("day", "date_from_unix_date(int(id % 3 - 2))"),
+    ("years(day)", "date_from_unix_date(int(id * 100 - 800))"),
+    ("months(ts)", "timestamp_micros(id * 1000000000000 - 5000000000000)"),
+    ("days(ntz)", "cast(timestamp_micros(id * 20000000000 - 100000000001) as timestamp_ntz)"),
+    ("hours(ts)", "timestamp_micros(id * 1000000000 - 5000000001)"),
+    ("ts", "timestamp_micros(id % 3 - 1)"),
+    ("s", "case id % 5 when 0 then '' when 1 then 'A b/c=d' when 2 then 'a' when 3 then repeat('ü', 3000) end"),
+    ("truncate(2, s)", "concat(char(65 + id % 3), '😀', cast(id as string))"),
+    ("bucket(4, s)", "concat('日本', cast(id as string))"),
+    ("bin", "case id % 3 when 0 then X'' when 1 then X'FF00' end"),
+    ("bucket(3, bin)", "cast(cast(id as string) as binary)"),
+    ("st.x", "named_struct('x', cast(id % 3 as int), 'y', null)"),
+]
+
+
+@pytest.mark.parametrize(("by", "value"), _PARTITIONS, ids=[by for by, _ in _PARTITIONS])
+@pytest.mark.parametrize("writer", ["native", "arrow"])
+def test_partition_values_are_those_of_the_kernel(spark, sql, name, table, files, on_disk, by, value, writer):
+    if writer == "arrow" and by not in ("i", "s", "bucket(5, big)"):
+        pytest.skip("the kernel's own code")
+    if writer == "arrow":
+        value = value.replace("3000", "20")  # the kernel makes folders of whole values
+    column = by.split("(")[-1].split(",")[-1].strip(" )").split(".")[0]
+    spark.sql(f"CREATE TABLE {name} ({_ALL}) PARTITIONED BY ({by})")
+    frame = spark.range(0, 20, 1, 2).selectExpr("id AS l", f"{value} AS {column}") if column != "l" else None
+    empty = spark.table(name).drop(column, "l")
+    nulls = frame.selectExpr("*", *(f"CAST(NULL AS {kind}) AS `{c}`" for c, kind in empty.dtypes))
+    nulls.select(*spark.table(name).columns).writeTo(name).option("frazil.write", writer).append()
+    current = table()
+    [part] = current.spec.fields
+    source = current.schema.field_by_id(part.source_id)
+    assert sorted(row[0] for row in sql(f"SELECT l FROM {name}")) == list(range(20))
+    seen = set()
+    for task in current.scan().plan().tasks():
+        rows = parquet(task.file).read()
+        values = rows.column(column).combine_chunks()
+        if "." in by:
+            values = pa.compute.struct_field(values, "x")
+        if pa.types.is_decimal(values.type):
+            values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
+        kernel = part.transform.apply_array(source.type, values)
+        distinct = {repr(item) for item in pa.array(kernel).to_pylist()}
+        assert len(distinct) == 1, (by, distinct)
+        from frazil.iceberg.entries import canonical_list
+
+        [mine] = {repr(item) for item in canonical_list(kernel)}
+        assert repr(task.file.partition[0]) == mine
+        seen.add(mine)
+    assert len(seen) == len({repr(file.partition[0]) for file in files()}) == len(files())
+    assert on_disk() == sorted(str(path_of(file.file_path)) for file in files())
+
+
+def test_hash_distribution_makes_one_file_per_partition_and_none_one_per_task(spark, name, files):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, p INT) PARTITIONED BY (p)")
+    rows = spark.range(0, 1000, 1, 2).selectExpr("id", "cast(id % 4 as int) AS p")
+    rows.writeTo(name).append()
+    assert len(files()) == 4
+    spark.sql(f"TRUNCATE TABLE {name}")
+    rows.writeTo(name).option("distribution-mode", "none").append()
+    assert len(files()) == 8
+    spark.sql(f"TRUNCATE TABLE {name}")
+    rows.writeTo(name).option("distribution-mode", "none").option("fanout-enabled", "true").append()
+    assert len(files()) == 8
+    for file in files():
+        ids = parquet(file).read().column("id").to_pylist()
+        assert ids == sorted(ids), "fanout leaves the rows as they come"
+
+
+def test_rows_are_sorted_by_the_tables_order_within_files(spark, name, table, files):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, p INT, s STRING) PARTITIONED BY (p)")
+    spark.sql(f"ALTER TABLE {name} WRITE ORDERED BY s DESC NULLS LAST, id")
+    rows = spark.range(0, 1000, 1, 2).selectExpr(
+        "id", "cast(id % 2 as int) AS p", "case when id % 7 = 0 then null else cast(hash(id) % 50 as string) end AS s"
+    )
+    for mode in ("range", "hash", "none"):
+        rows.writeTo(name).option("distribution-mode", mode).append()
+    assert sum(file.record_count for file in files()) == 3000
+    order = table().sort_order
+    for file in files():
+        assert file.sort_order_id == order.order_id
+        read = parquet(file).read()
+        got = list(zip(read.column("s").to_pylist(), read.column("id").to_pylist(), strict=True))
+        texts = sorted({text for text, _ in got if text is not None}, reverse=True)
+        wanted = sorted(got, key=lambda row: (row[0] is None, texts.index(row[0]) if row[0] else 0, row[1]))
+        assert got == wanted
+
+
+def test_range_distribution_keeps_sorted_files_apart(spark, name, metrics):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT)")
+    spark.sql(f"ALTER TABLE {name} WRITE ORDERED BY id")
+    spark.range(0, 200_000, 1, 2).selectExpr("(id * 7919) % 200000 AS id").writeTo(name).append()
+    bounds = sorted((row["lower_bounds"][1][::-1], row["upper_bounds"][1][::-1]) for row in metrics())
+    assert all(left[1] < right[0] for left, right in itertools.pairwise(bounds))
+
+
+def test_files_are_near_the_target_size(spark, name, files):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, s STRING)")
+    rows = spark.range(0, 200_000, 1, 1).selectExpr("id", "md5(cast(id as string)) AS s")
+    rows.writeTo(name).append()
+    [one] = files()
+    target = one.file_size_in_bytes // 4
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('write.target-file-size-bytes' = '{target}')")
+    rows.writeTo(name).append()
+    made = [file for file in files() if file.file_path != one.file_path]
+    assert 4 <= len(made) <= 5
+    assert all(file.file_size_in_bytes < 1.1 * target for file in made)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "snappy", "lz4", "uncompressed"])
+def test_parquet_properties_are_honoured(spark, name, files, codec):
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT, s STRING) TBLPROPERTIES ('write.parquet.compression-codec' = '{codec}',"
+        " 'write.parquet.compression-level' = '5', 'write.parquet.row-group-size-bytes' = '65536',"
+        " 'write.parquet.page-size-bytes' = '4096', 'write.parquet.bloom-filter-enabled.column.s' = 'true',"
+        " 'write.parquet.bloom-filter-ndv.column.s' = '1000', 'write.parquet.bloom-filter-max-bytes' = '65536')"
+    )
+    spark.range(0, 50_000, 1, 1).selectExpr("id", "md5(cast(id as string)) AS s").writeTo(name).append()
+    [file] = files()
+    metadata = parquet(file).metadata
+    assert metadata.num_row_groups > 2
+    first = metadata.row_group(0)
+    assert first.column(0).compression == {"lz4": "LZ4"}.get(codec, codec.upper())
+    assert first.column(0).to_dict().get("bloom_filter_offset") is None
+    blooms = [parquet(file).metadata.row_group(0).column(1)]
+    assert "bloom_filter_offset: None" not in str(blooms[0])
+    assert file.split_offsets is not None
+    assert len(file.split_offsets) == metadata.num_row_groups
+
+
+def test_options_replace_properties(spark, name, files):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT)")
+    rows = spark.range(10).coalesce(1)
+    rows.writeTo(name).option("compression-codec", "gzip").append()
+    [file] = files()
+    assert parquet(file).metadata.row_group(0).column(0).compression == "GZIP"
+    rows.writeTo(name).option("write-format", "avro").option("snapshot-property.Who", "me").append()
+    assert sorted(file.file_format for file in files()) == ["avro", "parquet"]
+
+
+def test_the_native_writer_says_why_it_cannot(spark, name, on_disk):
+    spark.sql(f"CREATE TABLE {name} (a ARRAY<INT>)")
+    with pytest.raises(Unsupported, match="column 'a' of type list"):
+        spark.sql("SELECT array(1) AS a").writeTo(name).option("frazil.write", "native").append()
+    assert on_disk() == []
+
+
+def test_no_rows_make_a_snapshot_and_no_file(spark, name, table, files, on_disk):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT)")
+    spark.range(0).writeTo(name).append()
+    assert table().current_snapshot.summary["total-records"] == "0"
+    assert files() == []
+    assert on_disk() == []
+
+
+def test_an_unknown_branch_is_refused(spark, name):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT)")
+    with pytest.raises(NotFound, match="no branch 'nope'"):
+        spark.range(3).writeTo(name).option("branch", "nope").append()
