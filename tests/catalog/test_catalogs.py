@@ -235,6 +235,20 @@ def test_a_table_whose_files_others_may_use_is_not_purged(catalog: Catalog) -> N
     assert not catalog.table_exists("db.t")
 
 
+def test_a_table_that_has_its_files_in_common_with_another_is_not_purged(catalog: Catalog) -> None:
+    lake = Lake(catalog)
+    table = lake.create_table("db.t", "id BIGINT")
+    table.append(pa.table({"id": [1]}))
+    lake.register_table("db.u", table.metadata_location)
+    with pytest.raises(Unsupported, match=r"files"):
+        lake.drop_table("db.u", purge=True)
+    assert lake.table("db.u").scan().count() == 1
+    lake.drop_table("db.u")
+    assert lake.table("db.t").scan().count() == 1
+    lake.drop_table("db.t", purge=True)
+    assert lake.tables() == []
+
+
 def test_a_commit_to_a_dropped_table_fails_and_does_not_bring_it_back(catalog: Catalog) -> None:
     base = create(catalog)
     committer = catalog.committer("db.t")

@@ -40,6 +40,7 @@ from frazil.errors import (
     StoreError,
     TableAlreadyExists,
     TableNotFound,
+    Unsupported,
 )
 from frazil.iceberg import properties as props
 from frazil.iceberg.committer import Committer, TableState
@@ -208,6 +209,7 @@ class FolderCommitter(Committer):
             state = self.load()
             if purge:
                 check_purge(state.metadata, f"in {self.folder}")
+                self._check_own_files(state.metadata)
             number = self._number(state)
             kept = locations.join(self._metadata_folder, metadata_file_name(number, ambient.new_uuid()))
             if not purge:
@@ -225,6 +227,13 @@ class FolderCommitter(Committer):
         if purge:
             purge_files(self._store, state)
         self._tidy_dropped(tombstone)
+
+    def _check_own_files(self, metadata: TableMetadata) -> None:
+        if not locations.same(metadata.location, self.folder):
+            raise Unsupported(
+                f"the table in {self.folder} was registered: its files are in {metadata.location}, perhaps another's",
+                hint="drop it without purge, and the files where they are at home",
+            )
 
     def _tidy_dropped(self, tombstone: Version) -> None:
         self._store.delete(self._hint)

@@ -10,6 +10,7 @@ from frazil.catalog.catalog import Name, check_namespace_properties, no_such_tab
 from frazil.catalog.names import Namespace, TableName, namespace_name, table_name
 from frazil.catalog.pointer import PointerCatalog
 from frazil.errors import NamespaceAlreadyExists, NamespaceNotEmpty
+from frazil.io import location as locations
 from frazil.io.store import Store, Stores
 
 
@@ -107,3 +108,7 @@ class MemoryCatalog(PointerCatalog):
     def _remove(self, name: TableName) -> str | None:
         with self._lock:
             return self._pointers.pop(name, None)
+
+    def _names_below(self, folder: str) -> list[str]:
+        with self._lock:
+            return [str(name) for name, place in self._pointers.items() if locations.parent(place) == folder]

@@ -23,7 +23,7 @@ from frazil.catalog.next_metadata import (
     write_metadata_file,
 )
 from frazil.catalog.purge import check_purge, purge_files
-from frazil.errors import CommitFailed, CommitStateUnknown, FrazilError
+from frazil.errors import CommitFailed, CommitStateUnknown, FrazilError, Unsupported
 from frazil.iceberg.committer import Committer, TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.requirements import Requirement
@@ -45,6 +45,10 @@ class PointerCatalog(Catalog):
     @abstractmethod
     def _remove(self, name: TableName) -> str | None:
         """Take the table out of the catalog and return where it pointed; None if there was no such table."""
+
+    @abstractmethod
+    def _names_below(self, folder: str) -> list[str]:
+        """The tables whose metadata is in this folder: one metadata file may be registered under two names."""
 
     def load_table(self, name: Name) -> TableState:
         wanted = table_name(name)
@@ -140,6 +144,7 @@ class PointerCatalog(Catalog):
             # before the name is gone: a table that cannot be purged stays
             state = self.load_table(wanted.parts)
             check_purge(state.metadata, str(wanted))
+            self._check_not_shared(wanted, state)
         removed = self._remove(wanted)
         if removed is None:
             raise no_such_table(wanted)
@@ -147,6 +152,14 @@ class PointerCatalog(Catalog):
             # another writer may have committed between the two
             last = state if removed == state.metadata_location else read_state(self.store, removed)
             purge_files(self.store, last)
+
+    def _check_not_shared(self, name: TableName, state: TableState) -> None:
+        others = [one for one in self._names_below(locations.parent(state.metadata_location)) if one != str(name)]
+        if others:
+            raise Unsupported(
+                f"table {name} has its files in common with {others[0]}",
+                hint="drop one of the two without purge: the other keeps the files",
+            )
 
     def committer(self, name: Name) -> Committer:
         return PointerCommitter(self, table_name(name))

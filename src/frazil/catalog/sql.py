@@ -246,6 +246,15 @@ class SqlCatalog(PointerCatalog):
                     return str(found[0])
         raise CatalogError(f"table {name} is being written to", hint="try again when its writers are done")
 
+    def _names_below(self, folder: str) -> list[str]:
+        """Of all catalogs in the database: those of another name may hold the same files."""
+        chosen = sa.select(_TABLES.c.catalog_name, _TABLES.c.table_namespace, _TABLES.c.table_name).where(
+            _TABLES.c.metadata_location.startswith(f"{folder}/", autoescape=True)
+        )
+        with self._reading() as connection:
+            rows = connection.execute(chosen).all()
+        return [".".join(row[1:] if row[0] == self.name else row) for row in rows]
+
     def _row(self, name: TableName) -> sa.ColumnElement[bool]:
         return sa.and_(self._rows_in(_TABLES.c.table_namespace, name.namespace), _TABLES.c.table_name == name.name)
 

@@ -25,7 +25,7 @@ from frazil.io.store import Store
 from frazil.model.partition import PartitionSpec
 from frazil.model.types import StructType
 
-GROUP_BYTES = 8 << 20
+GROUP_BYTES = 4 << 20
 """The most compressed bytes decoded in one pass: large enough to forget the cost of a call, small enough for memory."""
 
 _LEAST_GROUP_BYTES = 1 << 20

@@ -43,6 +43,8 @@ class FileChanges(SnapshotAction):
         self._new_manifests: dict[int, tuple[list[ManifestFile], list[Entries]]] = {}
 
     def _add_data(self, file: DataFile) -> Self:
+        if not isinstance(file, DataFile):
+            raise InvalidArgument(f"{file!r} is no DataFile", hint="rows are added with table.append")
         if file.content != Content.DATA:
             raise InvalidArgument(f"{file.file_path} is a delete file", hint="add it with a row delta")
         self._added_data.append(file)
