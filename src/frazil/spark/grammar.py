@@ -30,7 +30,9 @@ class NotOurs(Exception):
 
 
 class BadStatement(Exception):
-    """The text begins like a statement of this grammar and goes on otherwise."""
+    """The text begins like a statement of this grammar about a table, and goes on otherwise."""
+
+    table: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +215,14 @@ class _Parser:
         rule = self._rule()
         if rule is None:
             raise NotOurs
-        change = rule()
-        self._accept(";")
-        if self._next < len(self._tokens):
-            raise self._wrong("the end")
+        try:
+            change = rule()
+            self._accept(";")
+            if self._next < len(self._tokens):
+                raise self._wrong("the end")
+        except BadStatement as error:
+            error.table = table
+            raise
         return Statement(table, change)
 
     def _rule(self) -> Callable[[], Change] | None:

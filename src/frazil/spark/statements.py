@@ -31,6 +31,8 @@ class Statements:
         try:
             found = grammar.parse(text)
         except grammar.BadStatement as error:
+            if self._own(error.table, jsession) is None:
+                return None  # another extension may know more
             raise ParseException(f"[PARSE_SYNTAX_ERROR] {error}\n\n== SQL ==\n{text}") from None
         parts = None if found is None else self._own(found.table, jsession)
         return None if parts is None else json.dumps([parts, text])

@@ -1,4 +1,4 @@
-"""Iceberg's own Spark runtime and Frazil in one session, over the same warehouse: `java.db.t` and `lake.db.t` are one table.
+"""Iceberg's own Spark runtime and Frazil in one session and one warehouse: `java.db.t` and `lake.db.t` are one table.
 
 Opt-in: `make interop` brings Spark 4.1 and the runtime (from Maven) and says where it is by FRAZIL_ICEBERG_RUNTIME.
 """

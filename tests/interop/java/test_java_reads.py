@@ -21,7 +21,7 @@ HELD = {text: values for text, values in PRIMITIVES.items() if text != "time"}
 
 NO_TIME = Cannot("its Spark side has no time of day", Exception)
 CANNOT = {
-    **{name: NO_TIME for name in ("types_parquet", "types_orc", "types_avro", "required_types")},
+    **dict.fromkeys(("types_parquet", "types_orc", "types_avro", "required_types"), NO_TIME),
     **{name: NO_TIME for name in TRANSFORMS if name.endswith("_time")},
     "names_that_differ_in_case": Cannot("names of columns are case-insensitive in Spark's SQL", Exception),
     "nanoseconds": Cannot("its Spark side has no nanoseconds", Exception),

@@ -2,22 +2,24 @@ package org.apache.spark.sql.connector.catalog;
 
 import java.lang.reflect.*;
 import java.util.*;
-import org.apache.spark.sql.catalyst.parser.ParseException;
+import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
-/** Spark's parser, and after it refused a text, ours. A dynamic proxy has whatever methods this Spark's ParserInterface has. */
+/**
+ * Ours first for ALTER TABLE, of whose forms Spark knows some, and other extensions take what is not theirs; all else is Spark's. A dynamic
+ * proxy has whatever methods this Spark's ParserInterface has.
+ */
 public class FrazilParser implements InvocationHandler {
+  static final Pattern ALTER = Pattern.compile("(\\s|--[^\\n]*\\n|/\\*.*?\\*/)*ALTER\\b.*", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
   final ParserInterface next;
   public FrazilParser(ParserInterface next) { this.next = next; }
   public Object invoke(Object self, Method method, Object[] arguments) throws Throwable {
+    boolean alters = method.getName().startsWith("parsePlan") && ALTER.matcher((String) arguments[0]).matches();
+    LogicalPlan plan = alters ? statement((String) arguments[0]) : null;
+    if (plan != null) return plan;
     try { return method.invoke(next, arguments); }
-    catch (InvocationTargetException e) {
-      Throwable cause = e.getTargetException();
-      LogicalPlan plan = cause instanceof ParseException && method.getName().startsWith("parsePlan") ? statement((String) arguments[0]) : null;
-      if (plan == null) throw cause;
-      return plan;
-    }
+    catch (InvocationTargetException e) { throw e.getTargetException(); }
   }
   LogicalPlan statement(String text) {
     Iterator keys = new ArrayList(Frazil.bridges.keySet()).iterator();
