@@ -25,15 +25,16 @@ VALUES = """
 """
 TRANSFORMS = [
     "", "b", "i", "d9", "day", "s", "x", "ts", "tn", "st.a", "bucket(4, i)", "bucket(4, s)", "bucket(4, d9)",
-    "bucket(4, x)", "bucket(4, day)", "bucket(4, ts)", "truncate(3, i)", "truncate(2, s)", "truncate(5, d9)", "years(ts)",
-    "months(tn)", "days(ts)", "hours(tn)", "days(day)", "bucket(4, id), days(ts), s",
+    "bucket(4, x)", "bucket(4, day)", "bucket(4, ts)", "truncate(3, i)", "truncate(2, s)", "truncate(5, d9)",
+    "years(ts)", "months(tn)", "days(ts)", "hours(tn)", "days(day)", "bucket(4, id), days(ts), s",
 ]  # fmt: skip
 CONDITIONS = [
     "i = 34", "s = ''", "day < DATE '1970-01-01'", "ts > TIMESTAMP '2000-01-01'", "b IS NULL", "d9 < 0", "x = X''",
 ]  # fmt: skip
 METADATA_TABLES = [
     "history", "metadata_log_entries", "snapshots", "entries", "files", "data_files", "delete_files", "manifests",
-    "partitions", "position_deletes", "all_data_files", "all_delete_files", "all_files", "all_entries", "all_manifests", "refs",
+    "partitions", "position_deletes", "all_data_files", "all_delete_files", "all_files", "all_entries",
+    "all_manifests", "refs",
 ]  # fmt: skip
 
 
@@ -115,9 +116,8 @@ def test_evolution_by_turns(sql: Sql, lake: Lake, name: str, writer: str, other:
     sql(f"ALTER TABLE {other}.{name} REPLACE PARTITION FIELD days(ts) WITH months(ts)")
     sql(f"ALTER TABLE {writer}.{name} WRITE ORDERED BY renamed DESC NULLS LAST, id")
     for side in (writer, other):
-        sql(
-            f"INSERT INTO {side}.{name} BY NAME SELECT 7L AS id, 5000000000 AS i, '{side}' AS renamed, 1 AS s, 'a' AS added"
-        )
+        values = f"7L AS id, 5000000000 AS i, '{side}' AS renamed, 1 AS s, 'a' AS added"
+        sql(f"INSERT INTO {side}.{name} BY NAME SELECT {values}")
     rows = agree(sql, lake, name)
     assert len(rows) == 5
     described = [sql(f"SHOW TBLPROPERTIES {side}.{name}('sort-order')") for side in ("java", "lake")]
