@@ -129,6 +129,7 @@ UPSERT_ENABLED = _flag("write.upsert.enabled", False)
 WRITE_AUDIT_PUBLISH_ENABLED = _flag("write.wap.enabled", False)
 ACCEPT_ANY_SCHEMA = _flag("write.spark.accept-any-schema", False)
 FANOUT_ENABLED = _flag("write.spark.fanout.enabled", False)
+ADVISORY_PARTITION_SIZE = _number("write.spark.advisory-partition-size-bytes", 0)
 
 PARQUET_COMPRESSION = _word("write.parquet.compression-codec", "gzip")
 PARQUET_COMPRESSION_LEVEL = _maybe("write.parquet.compression-level")

@@ -20,8 +20,9 @@ from frazil.model.types import (
     StructType,
     Type,
 )
+from frazil.spark.jvm import scala_seq
 from frazil.spark.write.partitions import Transforms, reference
-from frazil.spark.write.settings import HASH, RANGE
+from frazil.spark.write.settings import HASH, RANGE, WriteSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -45,13 +46,41 @@ def sort_keys(schema: Schema, order: SortOrder, transforms: Transforms) -> list[
     return keys
 
 
-def distributed(rows: DataFrame, mode: str, partition: Sequence[Column], keys: Sequence[Column]) -> DataFrame:
-    """Rows of a partition together (`hash`), or all rows in order from task to task (`range`)."""
-    if mode == HASH and partition:
-        return rows.hint("rebalance", *partition)
-    if mode == RANGE and (partition or keys):
-        return rows.repartitionByRange(*partition, *keys)
-    return rows
+def distributed(
+    rows: DataFrame, settings: WriteSettings, partition: Sequence[Column], keys: Sequence[Column]
+) -> DataFrame:
+    """Rows of a partition together (`hash`), or all rows in order from task to task (`range`).
+
+    Adaptive execution gives a task as much as makes a file of the wanted size, and splits what is much larger.
+    """
+    if settings.distribution == HASH:
+        terms = list(partition)
+    elif settings.distribution == RANGE:
+        terms = [*(column.asc() for column in partition), *keys]
+    else:
+        terms = []
+    return _rebalanced(rows, terms, settings.advisory_bytes) if terms else rows
+
+
+def _rebalanced(rows: DataFrame, terms: Sequence[Column], advisory_bytes: int) -> DataFrame:
+    """What the hint REBALANCE does, with a size of its own."""
+    from pyspark.sql import DataFrame
+
+    jvm: Any = rows.sparkSession.sparkContext._jvm
+    utils, plans = jvm.org.apache.spark.sql.classic.ExpressionUtils, jvm.org.apache.spark.sql.catalyst.plans.logical
+    of_session = int(
+        rows.sparkSession._jsparkSession.sessionState()
+        .conf()
+        .getConf(jvm.org.apache.spark.sql.internal.SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES())
+    )
+    size = jvm.java.util.OptionalLong.of(max(advisory_bytes, of_session))
+    plan = plans.RebalancePartitions(
+        scala_seq(jvm, [utils.expression(term._jc) for term in terms]),
+        rows._jdf.queryExecution().analyzed(),
+        jvm.scala.Option.empty(),
+        jvm.scala.jdk.javaapi.OptionConverters.toScala(size),
+    )
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(rows._jdf.sparkSession(), plan), rows.sparkSession)
 
 
 def sorted_within(rows: DataFrame, partition: Sequence[Column], keys: Sequence[Column]) -> DataFrame:
