@@ -1,4 +1,4 @@
-"""A session of its own, with two executors, whose tasks fail or run twice: `failing_tasks.py FOLDER`, answered as JSON.
+"""A cluster of its own, whose tasks fail or run twice: `failing_tasks.py FOLDER`, answered as JSON.
 
 The first attempt of one task fails after its last row, when a writer has seen all of them. The first attempt of another
 waits until Spark has started a second one beside it; then both go on and want to commit.
@@ -7,15 +7,61 @@ waits until Spark has started a second one beside it; then both go on and want t
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 ROWS = 4_000
 FAILING, SLOW = 1, 2
-PATIENCE = 120.0
+PATIENCE = 60.0
+MASTER, OTHER = "127.0.0.1", "127.0.0.2"
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[str]:
+    """A master, and a worker on each of two addresses: Spark does not run a task twice on one host."""
+    import pyspark
+
+    from frazil.spark.session import find_java
+
+    find_java()
+    program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    with socket.socket() as free:
+        free.bind((MASTER, 0))
+        port = free.getsockname()[1]
+    url, small = f"spark://{MASTER}:{port}", ("--cores", "1", "--memory", "700m", "--webui-port", "0")
+    with ExitStack() as stack:
+
+        def start(kind: str, host: str, *arguments: str) -> None:
+            command = [str(program), f"org.apache.spark.deploy.{kind}", "--host", host, *arguments]
+            with Path(folder, f"{kind}-{host}.log").open("wb") as log:
+                process = subprocess.Popen(command, stdout=log, stderr=log)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+
+        start("master.Master", MASTER, "--port", str(port), "--webui-port", "0")
+        _wait_for(lambda: _answers(port), "the master does not answer")
+        for host in (MASTER, OTHER):
+            start("worker.Worker", host, *small, "--work-dir", str(folder / host), url)
+        yield url
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((MASTER, port)) == 0
+
+
+def _wait_for(condition: Callable[[], bool], otherwise: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            raise RuntimeError(otherwise)
+        time.sleep(0.05)
 
 
 def troubled(marks: str) -> Any:
@@ -31,24 +77,25 @@ def troubled(marks: str) -> Any:
         yield from batches
         if task == FAILING and attempt == 0:
             raise RuntimeError("the first attempt fails")
-        end = time.monotonic() + PATIENCE
-        while task == SLOW and not Path(marks, f"{SLOW}-1").exists():
-            if time.monotonic() > end:
-                raise RuntimeError("there is no second attempt")
-            time.sleep(0.05)
+        if task == SLOW:
+            _wait_for(Path(marks, f"{SLOW}-1").exists, "there is no second attempt")
 
     return run
 
 
-def main(folder: Path) -> dict[str, Any]:
+def main(folder: Path, master: str) -> dict[str, Any]:
+    """What each writer made of it."""
     import frazil
 
     lake = frazil.connect(folder / "lake")
     lake.create_namespace("db")
     spark = lake.spark(
         **{
-            "master": "local-cluster[2,1,640]",
-            "spark.executor.memory": "640m",
+            "master": master,
+            "spark.driver.host": MASTER,
+            "spark.executor.memory": "600m",
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+            "spark.cores.max": "2",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.log.level": "OFF",
@@ -82,4 +129,6 @@ def main(folder: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    json.dump(main(Path(sys.argv[1])), sys.stdout)
+    here = Path(sys.argv[1])
+    with cluster(here) as address:
+        json.dump(main(here, address), sys.stdout)

@@ -20,7 +20,6 @@ from frazil.model.types import (
     StructType,
     Type,
 )
-from frazil.spark.jvm import scala_seq
 from frazil.spark.write.partitions import Transforms, reference
 from frazil.spark.write.settings import HASH, RANGE, WriteSettings
 
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 _ENOUGH_ROWS = 10_000
 _MAX_ROWS = 2**31 - 1
+_SHUFFLED_BYTES = 3
+"""Bytes of rows on their way to a task, for one in a file: they are by row there, and hardly compressed."""
 
 
 def sort_keys(schema: Schema, order: SortOrder, transforms: Transforms) -> list[Column] | None:
@@ -53,34 +54,37 @@ def distributed(
 
     Adaptive execution gives a task as much as makes a file of the wanted size, and splits what is much larger.
     """
-    if settings.distribution == HASH:
-        terms = list(partition)
-    elif settings.distribution == RANGE:
-        terms = [*(column.asc() for column in partition), *keys]
-    else:
-        terms = []
-    return _rebalanced(rows, terms, settings.advisory_bytes) if terms else rows
+    mode = settings.distribution
+    if mode == HASH and partition:
+        return _rebalanced(rows.repartition(*partition), _task_bytes(rows, settings))
+    if mode == RANGE and (partition or keys):
+        return _rebalanced(rows.repartitionByRange(*partition, *keys), _task_bytes(rows, settings))
+    return rows
 
 
-def _rebalanced(rows: DataFrame, terms: Sequence[Column], advisory_bytes: int) -> DataFrame:
-    """What the hint REBALANCE does, with a size of its own."""
+def _task_bytes(rows: DataFrame, settings: WriteSettings) -> int:
+    if settings.advisory_bytes is not None:
+        return settings.advisory_bytes
+    jvm: Any = rows.sparkSession.sparkContext._jvm
+    advisory = jvm.org.apache.spark.sql.internal.SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES()
+    of_session = int(rows.sparkSession._jsparkSession.sessionState().conf().getConf(advisory))
+    return max(settings.target_bytes * _SHUFFLED_BYTES, of_session)
+
+
+def _rebalanced(rows: DataFrame, task_bytes: int) -> DataFrame:
+    """Rows with their last exchange as the hint REBALANCE makes it, with a size of its own."""
     from pyspark.sql import DataFrame
 
     jvm: Any = rows.sparkSession.sparkContext._jvm
-    utils, plans = jvm.org.apache.spark.sql.classic.ExpressionUtils, jvm.org.apache.spark.sql.catalyst.plans.logical
-    of_session = int(
-        rows.sparkSession._jsparkSession.sessionState()
-        .conf()
-        .getConf(jvm.org.apache.spark.sql.internal.SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES())
-    )
-    size = jvm.java.util.OptionalLong.of(max(advisory_bytes, of_session))
-    plan = plans.RebalancePartitions(
-        scala_seq(jvm, [utils.expression(term._jc) for term in terms]),
-        rows._jdf.queryExecution().analyzed(),
+    exchange = rows._jdf.queryExecution().analyzed()
+    plan = jvm.org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions(
+        exchange.partitionExpressions(),
+        exchange.child(),
         jvm.scala.Option.empty(),
-        jvm.scala.jdk.javaapi.OptionConverters.toScala(size),
+        jvm.scala.jdk.javaapi.OptionConverters.toScala(jvm.java.util.OptionalLong.of(task_bytes)),
     )
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(rows._jdf.sparkSession(), plan), rows.sparkSession)
+    session = rows.sparkSession
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
 
 
 def sorted_within(rows: DataFrame, partition: Sequence[Column], keys: Sequence[Column]) -> DataFrame:

@@ -24,9 +24,6 @@ NONE, HASH, RANGE = "none", "hash", "range"
 _SNAPSHOT_PROPERTY = "snapshot-property."
 _LEVELS = ("serializable", "snapshot")
 
-_SHUFFLED_BYTES = 3
-"""Of rows on their way to a task, for one in a file: they are by row there, and hardly compressed."""
-
 
 @dataclass(frozen=True)
 class WriteSettings:
@@ -40,8 +37,8 @@ class WriteSettings:
     distribution: str
     fanout: bool
     target_bytes: int
-    advisory_bytes: int
-    """How much of shuffled rows one task is to get."""
+    advisory_bytes: int | None
+    """How much of shuffled rows one task is to get; None for what makes a file of the target size."""
     merge_schema: bool
     check_nullability: bool
     check_ordering: bool
@@ -79,7 +76,6 @@ def settings_of(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> 
         if (text := chosen(option)) is not None:
             properties[f"write.{file_format}.{option}"] = text
     staged_id, branch = _where_to(handle, folded, conf)
-    target = reader.get(props.WRITE_TARGET_FILE_SIZE_BYTES)
     merge = chosen("merge-schema") or folded.get("mergeschema")
     isolation = _one_of("isolation-level", chosen("isolation-level"), _LEVELS)
     since = folded.get("validate-from-snapshot-id")
@@ -94,8 +90,8 @@ def settings_of(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> 
         staged_id,
         _distribution(metadata, reader.get(props.WRITE_DISTRIBUTION_MODE)),
         reader.get(props.FANOUT_ENABLED),
-        target,
-        reader.get(props.ADVISORY_PARTITION_SIZE) or target * _SHUFFLED_BYTES,
+        reader.get(props.WRITE_TARGET_FILE_SIZE_BYTES),
+        reader.get(props.ADVISORY_PARTITION_SIZE),
         _flag("merge-schema", merge, False),
         _flag("check-nullability", chosen("check-nullability"), True),
         _flag("check-ordering", chosen("check-ordering"), True),
