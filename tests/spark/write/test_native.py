@@ -353,7 +353,7 @@ def test_files_are_on_the_disk_before_the_table_refers_to_them(spark, name, tabl
     synced, real = [], local_store._sync
     monkeypatch.setattr(local_store, "_sync", lambda path: (synced.append(path), real(path)))
     spark.range(10).selectExpr("id", "cast(id % 2 as int) AS p").writeTo(name).append()
-    metadata = next(place for place, path in enumerate(synced) if path.parent.name == "metadata")
+    metadata = next(place for place, path in enumerate(synced) if path.name == "metadata")
     for file in files():
         path = path_of(file.file_path)
         above = list(path.parents)
