@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks import spark_write
 from benchmarks.probe import Measured, probe
 from benchmarks.report import Line, as_page, as_text, machine, megabytes, seconds
 from benchmarks.tables import FILES_PER_MANIFEST, SMALL, write_table
@@ -28,13 +29,16 @@ class Sizes:
     many_manifests: int = 2_000
     added_files: int = 50_000
     rows: int = 5_000_000
+    spark_rows: int = 20_000_000
     rounds: int = 3
     imports: int = 10
     fresh: bool = True
     """Whether each measurement has a process of its own."""
 
 
-QUICK = Sizes(manifests=10, many_manifests=20, added_files=500, rows=10_000, rounds=1, imports=1, fresh=False)
+QUICK = Sizes(
+    manifests=10, many_manifests=20, added_files=500, rows=10_000, spark_rows=20_000, rounds=1, imports=1, fresh=False
+)
 
 
 class Bench:
@@ -73,6 +77,7 @@ class Bench:
         yield from self.appending()
         yield from self.importing()
         yield from self.rows()
+        yield from self.writing_from_spark()
 
     def planning(self) -> Iterator[Line]:
         files = f"{self.sizes.manifests * FILES_PER_MANIFEST:,} files"
@@ -133,6 +138,9 @@ class Bench:
         for job, name in (("write-rows", "append"), ("read-rows", "read")):
             ours, theirs = self.measure(job, self.folder, FRAZIL, PYICEBERG, size=size, repeat=1)
             yield from _times(f"{name} {size:,} rows", ours, theirs)
+
+    def writing_from_spark(self) -> Iterator[Line]:
+        yield from spark_write.lines(_python("-m", "benchmarks.spark_write", self.sizes.spark_rows, self.sizes.rounds))
 
 
 def _times(question: str, ours: Measured, theirs: Measured, target: int | None = None) -> Iterator[Line]:

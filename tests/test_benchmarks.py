@@ -26,6 +26,8 @@ QUESTIONS = (
     "loads of pyspark, pandas, pylance ",
     "append 10,000 rows ",
     "read 10,000 rows ",
+    "write 20,000 rows by Spark (df.write.parquet) ",
+    "write 20,000 rows by Spark, into 100 partitions (df.write.parquet) ",
 )
 
 

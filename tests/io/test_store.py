@@ -261,6 +261,21 @@ def test_a_confined_store_refuses_what_lies_outside(tmp_path: Path) -> None:
             store.read(outside)
 
 
+def test_a_file_of_others_is_made_durable_with_the_folders_below_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "table" / "data" / "p=1"
+    folder.mkdir(parents=True)
+    (folder / "x").write_bytes(b"x")
+    synced: list[Path] = []
+    monkeypatch.setattr("frazil.io.local_store._sync", lambda path: synced.append(path.relative_to(tmp_path)))
+    file, root = f"file://{folder}/x", f"file:{tmp_path}/table/"
+    Stores().sync(file, root)
+    assert [str(path) for path in synced] == ["table/data/p=1/x", "table/data/p=1", "table/data", "table"]
+    Stores({"file.fsync": "false"}).sync(file, root)
+    assert len(synced) == 4
+
+
 def test_put_if_absent_and_replace_wait_for_the_disk_and_write_does_unless_told_not_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

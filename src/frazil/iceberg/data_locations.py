@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+
 from frazil.iceberg import properties as props
 from frazil.iceberg.metadata import TableMetadata
 from frazil.model.murmur3 import hash_bytes
 
 _HASH_BITS = 20
 _FOLDERS = (4, 4, 4)
+_NAME_BYTES = 255
+"""The longest name of a file or folder on most file systems."""
+_CUT_ESCAPE = re.compile(r"%.?\Z")
 
 
 def data_folder(metadata: TableMetadata) -> str:
@@ -22,8 +28,9 @@ def data_folder(metadata: TableMetadata) -> str:
 
 
 def data_location(metadata: TableMetadata, partition_path: str, name: str) -> str:
-    """The location of a new data file."""
+    """The location of a new data file. Folders whose names are too long for a disk are named shorter."""
     settings = metadata.property_reader
+    partition_path = "/".join(map(_fitting, partition_path.split("/")))
     folder = data_folder(metadata)
     if not settings.get(props.OBJECT_STORE_ENABLED):
         return f"{folder}/{partition_path}/{name}" if partition_path else f"{folder}/{name}"
@@ -31,6 +38,16 @@ def data_location(metadata: TableMetadata, partition_path: str, name: str) -> st
         return f"{folder}/{_spread(name)}-{name}"
     full = f"{partition_path}/{name}" if partition_path else name
     return f"{folder}/{_spread(full)}/{full}"
+
+
+def _fitting(name: str) -> str:
+    """The name, its end replaced by a digest of all of it where it is too long."""
+    data = name.encode()
+    if len(data) <= _NAME_BYTES:
+        return name
+    digest = hashlib.sha256(data).hexdigest()[:32]
+    start = data[: _NAME_BYTES - 1 - len(digest)].decode(errors="ignore")
+    return f"{_CUT_ESCAPE.sub('', start)}-{digest}"
 
 
 def _spread(name: str) -> str:

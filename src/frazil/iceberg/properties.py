@@ -81,6 +81,11 @@ def _number(name: str, default: int, minimum: int = 0, maximum: int = LONG_MAX) 
     return _known(Property(name, default, _integer(minimum, maximum)))
 
 
+def _maybe_number(name: str, minimum: int = 0, maximum: int = LONG_MAX) -> Property[int | None]:
+    prop: Property[int | None] = Property(name, None, _integer(minimum, maximum))
+    return _known(prop)
+
+
 def _flag(name: str, default: bool) -> Property[bool]:
     return _known(Property(name, default, _boolean))
 
@@ -129,6 +134,7 @@ UPSERT_ENABLED = _flag("write.upsert.enabled", False)
 WRITE_AUDIT_PUBLISH_ENABLED = _flag("write.wap.enabled", False)
 ACCEPT_ANY_SCHEMA = _flag("write.spark.accept-any-schema", False)
 FANOUT_ENABLED = _flag("write.spark.fanout.enabled", False)
+ADVISORY_PARTITION_SIZE = _maybe_number("write.spark.advisory-partition-size-bytes", 1)
 
 PARQUET_COMPRESSION = _word("write.parquet.compression-codec", "gzip")
 PARQUET_COMPRESSION_LEVEL = _maybe("write.parquet.compression-level")

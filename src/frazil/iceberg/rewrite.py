@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,6 +27,18 @@ if TYPE_CHECKING:
     from frazil.iceberg.table import IcebergTable
 
 
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What takes the rows that match out of a table."""
+
+    removed: Sequence[DataFile]
+    """Files that go."""
+    kept: Sequence[DataFile]
+    """New files, with the rows of those that stay."""
+    is_whole: bool
+    """Whether all rows of every file that goes match, by its partition and metrics alone."""
+
+
 class CopyOnWrite:
     """One job on one branch of a table."""
 
@@ -39,39 +51,42 @@ class CopyOnWrite:
 
     def delete(self, where: Expression) -> Snapshot | None:
         """Delete matching rows; None if there are none."""
-        removed, kept = self._without(where)
-        if not removed:
+        removal = self.without(where)
+        if not removal.removed:
             return None
-        return self._commit(removed, kept, where)
+        return self._commit(removal, removal.kept, where)
 
     def overwrite(self, rows: Any, where: Expression) -> Snapshot:
         """Replace matching rows."""
         batches = conform(rows, self._metadata.current_schema)
         new = RowWriter(self._metadata, self._table.store).write(batches)
         with removing(self._table.store, new):
-            removed, kept = self._without(where)
-        if not (new or removed):  # nothing by nothing: a snapshot like that of an append without rows
+            removal = self.without(where)
+        if not (new or removal.removed):  # nothing by nothing: a snapshot like that of an append without rows
             action = self._table.new_append().to_branch(self._branch).commit()
             return self._table.metadata.snapshot(action.snapshot_id)
-        return self._commit(removed, [*new, *kept], where)
+        return self._commit(removal, [*new, *removal.kept], where)
 
-    def _without(self, where: Expression) -> tuple[list[DataFile], list[DataFile]]:
-        """Files that go, and files that hold what is left of them."""
+    def without(self, where: Expression) -> Removal:
+        """Write anew what stays of files with rows that match; nothing is committed."""
         scan = Scan(self._metadata, self._table.store, self._base, self._metadata.current_schema, where)
         removed: list[DataFile] = []
         reader = self._reader()
         partly: list[FileScanTask] = []
+        is_whole = True
         for task in scan.plan().tasks():
             if isinstance(task.residual, AlwaysTrue):
                 removed.append(task.file)
-            elif self._any_match(reader, task):
+                continue
+            is_whole = False
+            if self._any_match(reader, task):
                 removed.append(task.file)
                 partly.append(task)
         if not partly:
-            return removed, []
+            return Removal(removed, (), is_whole)
         # in today's spec: the columns that an older one was made of may be gone
         writer = RowWriter(self._metadata, self._table.store, schema=reader.output)
-        return removed, writer.write(self._left(reader, partly))
+        return Removal(removed, writer.write(self._left(reader, partly)), is_whole)
 
     def _reader(self) -> TaskReader:
         schema = self._metadata.current_schema
@@ -93,15 +108,20 @@ class CopyOnWrite:
                 if left.num_rows:
                     yield left
 
-    def _commit(self, removed: list[DataFile], added: list[DataFile], where: Expression) -> Snapshot:
-        isolation = self._metadata.property_reader.get(props.DELETE_ISOLATION_LEVEL)
-        action: OverwriteFiles = self._table.new_overwrite().to_branch(self._branch).add_files(added)
-        for file in removed:
+    def fill(
+        self, action: OverwriteFiles, removal: Removal, added: Sequence[DataFile], where: Expression, isolation: str
+    ) -> OverwriteFiles:
+        """Let an action put files in the place of the rows that match, unless others changed those meanwhile."""
+        action.to_branch(self._branch).add_files(added)
+        for file in removal.removed:
             action.delete_file(file)
         action.validate_from(None if self._base is None else self._base.snapshot_id)
         action.conflict_filter(where).validate_no_conflicting_deletes()
-        if isolation == "serializable":
-            action.validate_no_conflicting_data()
+        return action.validate_no_conflicting_data() if isolation == "serializable" else action
+
+    def _commit(self, removal: Removal, added: Sequence[DataFile], where: Expression) -> Snapshot:
+        isolation = self._metadata.property_reader.get(props.DELETE_ISOLATION_LEVEL)
+        action = self.fill(self._table.new_overwrite(), removal, added, where, isolation)
         with removing(self._table.store, added):
             action.commit()
         return self._table.metadata.snapshot(action.snapshot_id)

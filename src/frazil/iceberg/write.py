@@ -26,11 +26,18 @@ from frazil.model.schema import Schema
 from frazil.model.sorting import sort_indices
 
 CHUNK_BYTES = 256 << 20
-"""Rows sorted together, where the table has a sort order: each chunk makes files of its own, each one sorted."""
+"""Rows taken together to be sorted, or split by partition. Where the table has a sort order, each chunk makes files of
+its own, each one sorted."""
+OPEN_FILES = 100
+"""Files being written at a time: those of the partitions that rows came for last."""
+WAITING_BYTES = 512 << 20
+"""What of them may wait in memory."""
 
 
 class RowWriter:
-    """Writes rows of one job. Files are complete when `close` returns; after a failure `abort` removes them."""
+    """Writes rows of one job. With `arranged`, they come by partition and in the table's order: they are left as they
+    are, and a file is finished when the next partition begins.
+    """
 
     def __init__(
         self,
@@ -40,6 +47,7 @@ class RowWriter:
         schema: Schema | None = None,
         spec: PartitionSpec | None = None,
         target_bytes: int | None = None,
+        arranged: bool = False,
     ) -> None:
         settings = metadata.property_reader
         self._metadata = metadata
@@ -54,6 +62,9 @@ class RowWriter:
         self._format = settings.get(props.DEFAULT_FILE_FORMAT)
         self._target = target_bytes or settings.get(props.WRITE_TARGET_FILE_SIZE_BYTES)
         self._order = metadata.default_sort_order
+        self._sorts = bool(self._order.fields) and not arranged
+        self._gathers = self._sorts or (bool(self._spec.fields) and not arranged)
+        self._most_open = 1 if arranged else OPEN_FILES
         self._job = ambient.new_uuid()
         self._open: dict[tuple[Any, ...], tuple[tuple[Any, ...], DataFileWriter]] = {}
         self._files: list[DataFile] = []
@@ -65,7 +76,7 @@ class RowWriter:
             for chunk in self._chunks(batches):
                 for values, rows in self._by_partition(chunk):
                     self._write(values, rows)
-                if self._order.fields:
+                if self._sorts:
                     self._close()
             self._close()
         except BaseException:
@@ -74,7 +85,7 @@ class RowWriter:
         return self._files
 
     def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        if not self._order.fields:
+        if not self._gathers:
             yield from (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
             return
         held: list[pa.RecordBatch] = []
@@ -83,14 +94,14 @@ class RowWriter:
             held.append(batch)
             size += batch.nbytes
             if size >= CHUNK_BYTES:
-                yield self._sorted(held)
+                yield self._gathered(held)
                 held, size = [], 0
         if held:
-            yield self._sorted(held)
+            yield self._gathered(held)
 
-    def _sorted(self, batches: list[pa.RecordBatch]) -> pa.Table:
+    def _gathered(self, batches: list[pa.RecordBatch]) -> pa.Table:
         table = pa.Table.from_batches(batches)
-        return table.take(sort_indices(self._schema, self._order, table))
+        return table.take(sort_indices(self._schema, self._order, table)) if self._sorts else table
 
     def _by_partition(self, table: pa.Table) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
         if not table.num_rows:
@@ -98,7 +109,8 @@ class RowWriter:
         if not self._spec.fields:
             yield (), table
             return
-        batch = table.combine_chunks().to_batches()[0]
+        table = table.combine_chunks()
+        batch = table.to_batches()[0]
         columns = []
         codes = np.zeros(table.num_rows, dtype=np.int64)
         for part in self._spec.fields:
@@ -112,23 +124,37 @@ class RowWriter:
                 encoded = comparable(values).dictionary_encode(null_encoding="encode")
                 inner = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
                 _, codes = np.unique(codes * (int(inner.max()) + 1) + inner, return_inverse=True)
-        order = np.argsort(codes, kind="stable")
-        borders = np.flatnonzero(np.diff(codes[order], prepend=-1))
-        for start, stop in zip(borders, [*borders[1:], len(order)], strict=True):
-            rows = pa.array(order[start:stop])
-            first = rows.slice(0, 1)
-            values = tuple(canonical_list(column.take(first))[0] for column in columns)
-            yield values, table if stop - start == table.num_rows else table.take(rows)
+        runs = np.flatnonzero(np.diff(codes, prepend=-1))
+        order = None
+        if len(runs) > codes.max() + 1:  # rows of a partition are not together
+            order = np.argsort(codes, kind="stable")
+            runs = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        for start, stop in zip(runs, [*runs[1:], table.num_rows], strict=True):
+            first = start if order is None else order[start]
+            values = tuple(canonical_list(column.slice(first, 1))[0] for column in columns)
+            yield values, table.slice(start, stop - start) if order is None else table.take(pa.array(order[start:stop]))
 
     def _write(self, values: tuple[Any, ...], rows: pa.Table) -> None:
         key = partition_key(values)
         if key not in self._open:
+            self._make_room(self._most_open - 1)
             self._open[key] = (values, self._new_file(values))
+        else:
+            self._open[key] = self._open.pop(key)  # the last one that rows came for
         _, writer = self._open[key]
         for batch in rows.to_batches():
             writer.write(batch)
         if writer.estimated_bytes >= self._target:
             self._finish(*self._open.pop(key))
+        self._make_room(self._most_open)
+
+    def _make_room(self, most: int) -> None:
+        """Finish the files that got no rows for longest, until few enough are open and little enough waits."""
+        waiting = sum(writer.waiting_bytes for _, writer in self._open.values())
+        while self._open and (len(self._open) > most or waiting > WAITING_BYTES):
+            values, writer = self._open.pop(next(iter(self._open)))
+            waiting -= writer.waiting_bytes
+            self._finish(values, writer)
 
     def _new_file(self, values: tuple[Any, ...]) -> DataFileWriter:
         self._count += 1

@@ -87,7 +87,7 @@ class LocalStore(Store):
         finally:
             _forget(temporary)
         with _writing(location, applied="unknown"):
-            _sync_folder(path.parent)
+            _sync(path.parent)
 
     def delete(self, location: str) -> None:
         path = self._path(location)
@@ -113,6 +113,18 @@ class LocalStore(Store):
 
         return LocalFileSystem(), str(self._path(location))
 
+    def sync(self, location: str, root: str) -> None:
+        path, top = self._path(location), Path(locations.parse(root).path)
+        if not self._fsync:
+            return
+        with _writing(location, applied="unknown"):
+            _sync(path)
+            for folder in path.parents:
+                with contextlib.suppress(PermissionError):  # one that we may not open is not one that we made
+                    _sync(folder)
+                if folder == top:
+                    break
+
     def _path(self, location: str) -> Path:
         place = locations.parse(location)
         if place.scheme != "file":
@@ -133,7 +145,7 @@ class LocalStore(Store):
             raise
         if durable:
             with _writing(location, applied="unknown"):
-                _sync_folder(path.parent)
+                _sync(path.parent)
 
 
 class _LocalSink(Sink):
@@ -162,7 +174,7 @@ class _LocalSink(Sink):
             _forget(self._temporary)
         if self._fsync:
             with _writing(self.location, applied="unknown"):
-                _sync_folder(self._path.parent)
+                _sync(self._path.parent)
 
     def _discard(self) -> None:
         with contextlib.suppress(OSError):
@@ -225,11 +237,12 @@ def _make_parents(path: Path, *, durable: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     if durable:
         for made in missing:
-            _sync_folder(made.parent)
+            _sync(made.parent)
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Wait until the disk has the bytes of a file, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -172,6 +172,12 @@ class Store(ABC):
     def filesystem(self, location: str) -> tuple[fs.FileSystem, str]:
         """pyarrow's file system for this location and the path in it, for bulk reads."""
 
+    def sync(self, location: str, root: str) -> None:  # noqa: B027 - object stores show nothing before it is durable
+        """Make durable a file that something else wrote, and the folders it is in, up to the folder ``root``.
+
+        What this store writes is durable already.
+        """
+
 
 def may_have_applied(error: FrazilError) -> bool:
     """Whether a write that failed with ``error`` may nevertheless have taken effect.
@@ -276,6 +282,10 @@ class ForwardingStore(Store):
     def filesystem(self, location: str) -> tuple[fs.FileSystem, str]:
         store, place = self.route(location)
         return store.filesystem(place)
+
+    def sync(self, location: str, root: str) -> None:
+        store, place = self.route(location)
+        store.sync(place, self.route(root)[1])
 
 
 class Stores(ForwardingStore):

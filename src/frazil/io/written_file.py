@@ -104,6 +104,11 @@ class DataFileWriter(ABC):
     def estimated_bytes(self) -> int:
         """About how large the file would be if it were closed now."""
 
+    @property
+    def waiting_bytes(self) -> int:
+        """About how much of that is still in memory."""
+        return self.estimated_bytes - self._sink.tell()
+
     @abstractmethod
     def _start(self, properties: Mapping[str, str]) -> None:
         """Read the properties, before anything is created."""

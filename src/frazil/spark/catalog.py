@@ -9,12 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument, InvalidName, TableNotFound
+from frazil.iceberg.refs import MAIN
 from frazil.iceberg.scan import choose_snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.spark.definition import parse_definition
 from frazil.spark.describe import describe
 from frazil.spark.exceptions import table_errors
 from frazil.spark.handles import TableHandle
+from frazil.spark.wap import wap_branch
 
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
@@ -51,7 +53,21 @@ class Tables:
             handle = at_version(handle, version)
         elif micros is not None:
             handle = at_millis(handle, int(micros) // 1000)
+        elif handle.branch == MAIN:
+            handle = self._audited(handle)
         return describe(self._bridge, handle)
+
+    def _audited(self, handle: TableHandle) -> TableHandle:
+        """The branch that the session audits, if there is one, in the place of the main one."""
+
+        def conf(key: str) -> str | None:
+            active = self._bridge.jvm.org.apache.spark.sql.classic.SparkSession.active()
+            return self._bridge.session(active).conf.get(key, None)
+
+        branch = wap_branch(handle.table.metadata, conf)
+        if branch is None or branch not in handle.table.refs:
+            return handle
+        return replace(at_ref(handle, branch), pinned=False)
 
     def resolve(self, parts: Sequence[str]) -> TableHandle:
         """The table of that name; or of a table's name with a branch, tag, snapshot or metadata table behind it."""

@@ -49,8 +49,38 @@ def test_types_that_spark_holds_as_others(spark, sql, lake, name, table, files):
     assert found[0][3:] == (1, 1)
     assert found[0][2].isoformat() == "12:34:56.789012"
     [kernel] = table().scan("id = 1").to_arrow().select(["u", "f"]).to_pylist()
-    assert uuid.UUID(bytes=bytes(kernel["u"])) if isinstance(kernel["u"], bytes) else str(kernel["u"]) == key
+    assert kernel == {"u": uuid.UUID(key), "f": b"\x01\x02\x03"}
     assert sorted(file.partition[0] is None for file in files()) == [False, True]
+
+
+def test_nanoseconds_are_kept(spark, sql, lake, name, table, files):
+    lake.create_table(
+        name.removeprefix("lake."),
+        "ns TIMESTAMP_NS, tz TIMESTAMPTZ_NS, id BIGINT",
+        partition_by=["day(ns)"],
+        format_version=3,
+    )
+    sql(
+        f"INSERT INTO {name} VALUES (CAST('2024-02-29 23:59:59.123456789' AS TIMESTAMP_NTZ(9)),"
+        " CAST('1969-12-31 23:59:59.999999999Z' AS TIMESTAMP_LTZ(9)), 1L), (null, null, 2L)"
+    )
+    found = table().scan("id = 1").to_arrow()
+    assert found["ns"].cast("int64").to_pylist() == [1_709_251_199_123_456_789]
+    assert found["tz"].cast("int64").to_pylist() == [-1]
+    assert {file.partition for file in files()} == {(19782,), (None,)}
+
+
+def test_geometries_are_kept(spark, sql, lake, name, table):
+    lake.create_table(
+        name.removeprefix("lake."), "id BIGINT, g GEOMETRY, many ARRAY<STRUCT<g: GEOMETRY>>", format_version=3
+    )
+    point = "ST_GeomFromWKB(X'0101000000000000000000F03F0000000000000040')"
+    wkb = bytes.fromhex("0101000000000000000000f03f0000000000000040")
+    point = f"ST_SetSrid({point}, 4326)"
+    sql(f"INSERT INTO {name} SELECT 1L, {point}, array(named_struct('g', {point})) UNION ALL SELECT 2L, null, null")
+    found = table().scan("id = 1").to_arrow().to_pylist()
+    assert found == [{"id": 1, "g": wkb, "many": [{"g": wkb}]}]
+    assert sql(f"SELECT id, hex(ST_AsBinary(g)) FROM {name} ORDER BY id") == [(1, wkb.hex().upper()), (2, None)]
 
 
 def test_a_value_that_does_not_fit_is_refused_by_name(spark, sql, lake, name, on_disk):
@@ -68,22 +98,3 @@ def test_a_sorted_table_is_sorted_by_workers_too(spark, name, table, files):
         ids = parquet(file).read().column("id").to_pylist()
         assert ids == sorted(ids, reverse=True)
         assert file.sort_order_id == table().sort_order.order_id
-
-
-def test_a_retried_task_adds_its_rows_once(spark, sql, name, lake, on_disk, files, tmp_path, monkeypatch):
-    """The first attempt of a task writes its file and then dies; the answer of the second is the one that counts."""
-    from frazil.spark.catalog import current
-    from frazil.spark.write.arrow import WriteRows
-    from frazil.spark.write.job import Job
-    from frazil.spark.write.settings import settings_of
-
-    spark.sql(f"CREATE TABLE {name} (id BIGINT, a ARRAY<INT>)")
-    table = lake.table(name.removeprefix("lake."))
-    settings = settings_of(current(table), {}, lambda _: None)
-    job = Job.start(spark, table.store, table.metadata, table.schema, settings)
-    writer = WriteRows(job.store, job.for_workers(), job.schema, settings.target_bytes)
-    rows = spark.range(10).selectExpr("id", "array(1) AS a").toArrow().to_batches()
-    lost, kept = writer.write(rows), writer.write(rows)
-    assert {file.file_path for file in lost}.isdisjoint(file.file_path for file in kept)
-    job.clear(keep=frozenset(file.file_path for file in kept))
-    assert len(on_disk()) == len(kept)

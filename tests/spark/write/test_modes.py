@@ -133,6 +133,29 @@ def test_snapshot_properties_are_kept(spark, filled, table):
     assert table().current_snapshot.summary["Who"] == "they"
 
 
+def test_an_audited_branch_is_read_by_the_session_that_writes_it(spark, sql, filled, table):
+    sql(f"ALTER TABLE {filled} CREATE BRANCH other")
+    spark.conf.set("spark.wap.branch", "audit")
+    try:
+        _rows(spark, 1, 50).writeTo(filled).append()
+        assert sql(f"SELECT count(*) FROM {filled}") == [(11,)]  # not enabled on this table
+        sql(f"ALTER TABLE {filled} SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
+        assert sql(f"SELECT count(*) FROM {filled}") == [(11,)]  # no such branch yet
+        _rows(spark, 2, 60).writeTo(filled).append()
+        sql(f"INSERT OVERWRITE {filled} PARTITION (p = 0) SELECT 70L, 'x'")
+        assert sorted(row[0] for row in sql(f"SELECT id FROM {filled}")) == [1, 2, 4, 5, 7, 8, 50, 61, 70]
+        assert sql(f"SELECT count(*) FROM {filled} VERSION AS OF 'main'") == [(11,)]
+        assert sql(f"SELECT count(*) FROM {filled}.branch_other") == [(10,)]
+        assert spark.read.option("branch", "main").table(filled).count() == 11
+        other = spark.newSession()
+        assert other.table(filled).count() == 11
+        with pytest.raises(InvalidArgument, match=r"spark\.wap\.branch is 'audit'"):
+            _rows(spark, 1, 80).writeTo(f"{filled}.branch_other").append()
+    finally:
+        spark.conf.unset("spark.wap.branch")
+    assert sql(f"SELECT count(*) FROM {filled}") == [(11,)]
+
+
 def test_write_audit_publish_stages_or_branches(spark, sql, filled, table):
     spark.conf.set("spark.wap.id", "job-1")
     try:
@@ -158,21 +181,40 @@ def test_write_audit_publish_stages_or_branches(spark, sql, filled, table):
 
 
 def test_merge_schema_adds_columns_in_the_same_commit(spark, sql, filled, table):
+    from pyspark.errors import AnalysisException
+
     sql(f"ALTER TABLE {filled} SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')")
     wider = spark.sql("SELECT 'n' AS extra, 100L AS id, 1 AS p, named_struct('a', 1) AS st")
     with pytest.raises(InvalidArgument, match="no column 'extra'"):
         wider.writeTo(filled).append()
+    with pytest.raises(InvalidArgument, match="'id' is out of order"):
+        wider.writeTo(filled).option("mergeSchema", "true").append()
     before = len(table().snapshots)
-    wider.writeTo(filled).option("mergeSchema", "true").append()
+    wider.writeTo(filled).options(**{"mergeSchema": "true", "check-ordering": "false"}).append()
     assert list(table().schema.columns) == ["id", "p", "s", "extra", "st"]
     assert len(table().snapshots) == before + 1
     assert sql(f"SELECT id, p, s, extra, st.a FROM {filled} WHERE extra IS NOT NULL") == [(100, 1, None, "n", 1)]
     assert sql(f"SELECT count(*) FROM {filled} WHERE extra IS NULL") == [(10,)]
-    with pytest.raises(Exception, match="id"):
+    with pytest.raises(AnalysisException, match="id"):
         spark.sql("SELECT 'text' AS id").writeTo(filled).append()
-    with pytest.raises(Exception, match="id"):
-        spark.sql("SELECT if(rand() > 2, 1L, null) AS id").writeTo(filled).append()
+    with pytest.raises(AnalysisException, match="id"):
+        spark.sql("SELECT 1 AS p").writeTo(filled).append()
     assert sql(f"SELECT count(*) FROM {filled}") == [(11,)]
+
+
+def test_nullability_is_checked_by_schema_or_by_rows(spark, sql, filled, on_disk):
+    from pyspark.errors import AnalysisException
+
+    sql(f"ALTER TABLE {filled} SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')")
+    before = on_disk()
+    perhaps = "SELECT if(id > {}, null, id) AS id FROM range(50, 52)"
+    with pytest.raises(AnalysisException, match="id"):
+        spark.sql(perhaps.format(99)).writeTo(filled).append()
+    with pytest.raises(Exception, match="NOT_NULL_ASSERT_VIOLATION"):
+        spark.sql(perhaps.format(50)).writeTo(filled).option("check-nullability", "false").append()
+    assert on_disk() == before
+    spark.sql(perhaps.format(99)).writeTo(filled).option("check-nullability", "false").append()
+    assert sql(f"SELECT count(*) FROM {filled} WHERE p IS NULL") == [(2,)]
 
 
 def test_null_in_a_required_column_is_refused_and_leaves_nothing(spark, sql, filled, table, on_disk):
@@ -250,6 +292,36 @@ def test_isolation_is_checked_when_asked(spark, sql, filled, table):
         _rows(spark, 3, 90).writeTo(filled).options(**strict).overwritePartitions()
     _rows(spark, 3, 90).writeTo(filled).overwritePartitions()
     assert sorted(row[0] for row in sql(f"SELECT id FROM {filled}")) == [90, 91, 92]
+
+
+@pytest.mark.parametrize("isolation", [None, "serializable"])
+def test_rows_that_come_meanwhile_are_overwritten_unless_isolation_is_asked_for(
+    spark, sql, filled, lake, on_disk, monkeypatch, isolation
+):
+    import pyarrow as pa
+    from pyspark.sql import functions
+
+    from frazil.spark.write import insert
+
+    other = pa.table({"id": [77], "p": pa.array([1], pa.int32()), "s": ["x"]})
+    written = insert._written
+
+    def and_another(*arguments):
+        files = written(*arguments)
+        lake.table(filled.removeprefix("lake.")).append(other)
+        return files
+
+    monkeypatch.setattr(insert, "_written", and_another)
+    before = on_disk()
+    writer = _rows(spark, 1, 100).writeTo(filled)
+    if isolation is None:
+        writer.overwrite(functions.expr("p = 1"))
+        assert sorted(row[0] for row in sql(f"SELECT id FROM {filled}")) == [0, 2, 3, 5, 6, 8, 9, 100]
+        return
+    with pytest.raises(CommitConflict):
+        writer.option("isolation-level", isolation).overwrite(functions.expr("p = 1"))
+    assert len(on_disk()) == len(before) + 1  # the other's
+    assert sql(f"SELECT count(*) FROM {filled}") == [(11,)]
 
 
 def test_two_writers_at_once_both_get_in(spark, sql, filled):

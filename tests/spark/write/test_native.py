@@ -139,13 +139,12 @@ _PARTITIONS = [
 ]
 
 
-@pytest.mark.parametrize(("by", "value"), _PARTITIONS, ids=[by for by, _ in _PARTITIONS])
-@pytest.mark.parametrize("writer", ["native", "arrow"])
+_CASES = [(by, value, "native") for by, value in _PARTITIONS]
+_CASES += [(by, value, "arrow") for by, value in _PARTITIONS if by in ("f", "s", "bucket(5, big)")]
+
+
+@pytest.mark.parametrize(("by", "value", "writer"), _CASES, ids=[f"{by}-{writer}" for by, _, writer in _CASES])
 def test_partition_values_are_those_of_the_kernel(spark, sql, name, table, files, on_disk, by, value, writer):
-    if writer == "arrow" and by not in ("i", "s", "bucket(5, big)"):
-        pytest.skip("the kernel's own code")
-    if writer == "arrow":
-        value = value.replace("3000", "20")  # the kernel makes folders of whole values
     column = by.split("(")[-1].split(",")[-1].strip(" )").split(".")[0]
     spark.sql(f"CREATE TABLE {name} ({_ALL}) PARTITIONED BY ({by})")
     frame = spark.range(0, 20, 1, 2).selectExpr("id AS l", f"{value} AS {column}") if column != "l" else None
@@ -184,12 +183,6 @@ def test_hash_distribution_makes_one_file_per_partition_and_none_one_per_task(sp
     spark.sql(f"TRUNCATE TABLE {name}")
     rows.writeTo(name).option("distribution-mode", "none").append()
     assert len(files()) == 8
-    spark.sql(f"TRUNCATE TABLE {name}")
-    rows.writeTo(name).option("distribution-mode", "none").option("fanout-enabled", "true").append()
-    assert len(files()) == 8
-    for file in files():
-        ids = parquet(file).read().column("id").to_pylist()
-        assert ids == sorted(ids), "fanout leaves the rows as they come"
 
 
 def test_rows_are_sorted_by_the_tables_order_within_files(spark, name, table, files):
@@ -209,6 +202,47 @@ def test_rows_are_sorted_by_the_tables_order_within_files(spark, name, table, fi
         texts = sorted({text for text, _ in got if text is not None}, reverse=True)
         wanted = sorted(got, key=lambda row: (row[0] is None, texts.index(row[0]) if row[0] else 0, row[1]))
         assert got == wanted
+
+
+def test_rows_stay_sorted_where_folders_are_named_by_text(spark, name, files):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, s STRING) PARTITIONED BY (s)")
+    spark.sql(f"ALTER TABLE {name} WRITE ORDERED BY id DESC")
+    rows = spark.range(0, 5000, 1, 2).selectExpr("(id * 7919) % 5000 AS id", "nullif(concat('v', id % 3), 'v2') AS s")
+    rows.writeTo(name).option("distribution-mode", "hash").append()
+    assert {file.partition for file in files()} == {("v0",), ("v1",), (None,)}
+    for file in files():
+        ids = parquet(file).read().column("id").to_pylist()
+        assert ids == sorted(ids, reverse=True)
+
+
+@pytest.mark.parametrize("how", ["option", "property"])
+@pytest.mark.parametrize("writer", ["native", "arrow"])
+def test_fanout_leaves_the_rows_as_they_come(spark, name, files, how, writer):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, p INT) PARTITIONED BY (p)")
+    frame = spark.range(0, 1000, 1, 2).selectExpr("id", "cast(id % 4 as int) AS p")
+    rows = frame.writeTo(name).option("distribution-mode", "none").option("frazil.write", writer)
+    if how == "option":
+        rows = rows.option("fanout-enabled", "true")
+    else:
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('write.spark.fanout.enabled' = 'true')")
+    rows.append()
+    assert len(files()) == 8
+    for file in files():
+        ids = parquet(file).read().column("id").to_pylist()
+        assert ids == sorted(ids)
+
+
+def test_tasks_get_what_makes_a_file_of_the_target_size(spark, name, files):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, p INT, s STRING) PARTITIONED BY (p)")
+    rows = spark.range(0, 60_000, 1, 6).selectExpr("id", "1 AS p", "md5(cast(id as string)) AS s")
+    spark.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", "100kb")  # of every other exchange
+    try:
+        rows.writeTo(name).append()
+        assert len(files()) == 1
+        rows.writeTo(name).option("advisory-partition-size", "100000").append()
+        assert len(files()) > 3
+    finally:
+        spark.conf.unset("spark.sql.adaptive.advisoryPartitionSizeInBytes")
 
 
 def test_range_distribution_keeps_sorted_files_apart(spark, name, metrics):
@@ -246,11 +280,85 @@ def test_parquet_properties_are_honoured(spark, name, files, codec):
     assert metadata.num_row_groups > 2
     first = metadata.row_group(0)
     assert first.column(0).compression == {"lz4": "LZ4"}.get(codec, codec.upper())
-    assert first.column(0).to_dict().get("bloom_filter_offset") is None
-    blooms = [parquet(file).metadata.row_group(0).column(1)]
-    assert "bloom_filter_offset: None" not in str(blooms[0])
+    assert first.column(0).bloom_filter_offset is None
+    assert first.column(1).bloom_filter_offset is not None
     assert file.split_offsets is not None
     assert len(file.split_offsets) == metadata.num_row_groups
+
+
+def _pages(spark, file, column):
+    """The number of data pages of a column in the first row group, and the Java class of the first of them."""
+    jvm = spark.sparkContext._jvm
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    path = jvm.org.apache.hadoop.fs.Path(file.file_path)
+    source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, conf)
+    reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
+    try:
+        chunk = reader.getFooter().getBlocks().get(0).getColumns().get(column)
+        descriptor = reader.getFileMetaData().getSchema().getColumns().get(column)
+        first = reader.readNextRowGroup().getPageReader(descriptor).readPage()
+        return reader.readOffsetIndex(chunk).getPageCount(), first.getClass().getSimpleName()
+    finally:
+        reader.close()
+
+
+def test_page_properties_are_honoured(spark, name, files):
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT, s STRING) TBLPROPERTIES ('write.parquet.page-version' = 'v2',"
+        " 'write.parquet.page-row-limit' = '1000', 'write.parquet.dict-size-bytes' = '100')"
+    )
+    rows = spark.range(0, 10_000, 1, 1).selectExpr("id", "cast(id % 50 as string) AS s")
+    rows.writeTo(name).append()
+    [file] = files()
+    assert _pages(spark, file, 0) == (10, "DataPageV2")
+    assert not parquet(file).metadata.row_group(0).column(0).has_dictionary_page
+    spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('write.parquet.page-version', 'write.parquet.page-row-limit')")
+    rows.writeTo(name).append()
+    [other] = [found for found in files() if found.file_path != file.file_path]
+    assert _pages(spark, other, 0) == (1, "DataPageV1")
+
+
+def test_the_level_of_compression_is_honoured(spark, name, files):
+    spark.sql(f"CREATE TABLE {name} (s STRING)")
+    rows = spark.range(0, 20_000, 1, 1).selectExpr("concat(id % 700, ' of ', md5(cast(id % 900 as string))) AS s")
+    for level in ("1", "19"):
+        rows.writeTo(name).option("compression-level", level).append()
+    fast, small = [file.file_size_in_bytes for file in sorted(files(), key=lambda file: -file.file_size_in_bytes)]
+    assert small < fast
+
+
+def test_many_footers_are_read_by_spark(spark, name, files, metrics, monkeypatch):
+    from frazil.spark.write import native
+
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, s STRING) PARTITIONED BY (bucket(5, id))")
+    rows = spark.range(0, 100, 1, 1).selectExpr("id", "cast(id as string) AS s")
+    rows.writeTo(name).append()
+
+    def described():
+        told = ("partition", "record_count", "value_counts", "null_value_counts", "lower_bounds", "upper_bounds")
+        return sorted(repr([row[key] for key in told]) for row in metrics())
+
+    here = described()
+    spark.sql(f"TRUNCATE TABLE {name}")
+    monkeypatch.setattr(native, "_FOOTERS_HERE", 4)
+    monkeypatch.setattr(native.Footers, "describe", None)  # workers have their own
+    rows.writeTo(name).append()
+    assert described() == here
+
+
+def test_files_are_on_the_disk_before_the_table_refers_to_them(spark, name, table, files, monkeypatch):
+    from frazil.io import local_store
+
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, p INT) PARTITIONED BY (p)")
+    synced, real = [], local_store._sync
+    monkeypatch.setattr(local_store, "_sync", lambda path: (synced.append(path), real(path)))
+    spark.range(10).selectExpr("id", "cast(id % 2 as int) AS p").writeTo(name).append()
+    metadata = next(place for place, path in enumerate(synced) if path.name == "metadata")
+    for file in files():
+        path = path_of(file.file_path)
+        above = list(path.parents)
+        needed = {path, *above[: above.index(path_of(table().location)) + 1]}
+        assert needed <= set(synced[:metadata])
 
 
 def test_options_replace_properties(spark, name, files):

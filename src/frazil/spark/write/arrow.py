@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,11 +23,11 @@ from frazil.model.schema import Schema
 from frazil.spark.scan.files import routed
 from frazil.spark.write.from_spark import from_spark
 from frazil.spark.write.job import Job
-from frazil.spark.write.layout import distributed, sort_keys
+from frazil.spark.write.layout import distributed, sort_keys, sorted_within
 from frazil.spark.write.partitions import HiddenColumn, Transforms
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class WriteRows:
     metadata: TableMetadata
     schema: Schema
     target_bytes: int
+    arranged: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The files of the rows, pickled: what `mapInArrow` calls."""
@@ -46,7 +47,9 @@ class WriteRows:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
         """Write the rows of batches as Spark gives them."""
-        writer = RowWriter(self.metadata, self.store, schema=self.schema, target_bytes=self.target_bytes)
+        writer = RowWriter(
+            self.metadata, self.store, schema=self.schema, target_bytes=self.target_bytes, arranged=self.arranged
+        )
         plain = (from_spark(batch, self.schema) for batch in batches)
         return writer.write(conform(plain, self.schema))
 
@@ -55,21 +58,30 @@ def write_arrow(
     job: Job, rows: DataFrame, hidden: Sequence[HiddenColumn | None], transforms: Transforms
 ) -> list[DataFile]:
     """Write the rows; the files are complete, and nothing refers to them yet."""
-    from pyspark.sql import functions
-
-    settings = job.settings
-    writer = WriteRows(job.store, job.for_workers(), job.schema, settings.target_bytes)
-    if locations.parse(routed(job.store, job.folder)).scheme == "memory":
-        return writer.write(rows.toArrow().to_batches())  # files in this process's memory are written in it
     known = [column for column in hidden if column is not None]
-    marked = rows.withColumns({column.name: column.column for column in known}) if known else rows
     keys = sort_keys(job.schema, job.metadata.default_sort_order, transforms)
-    laid_out = distributed(marked, settings.distribution, [functions.col(column.name) for column in known], keys or [])
-    laid_out = laid_out.drop(*(column.name for column in known))
+    arranged = len(known) == len(hidden) and keys is not None and not (job.settings.fanout and not keys)
+    writer = WriteRows(job.store, job.for_workers(), job.schema, job.settings.target_bytes, arranged)
+    if locations.parse(routed(job.store, job.folder)).scheme == "memory":
+        here = replace(writer, arranged=False)
+        return here.write(rows.toArrow().to_batches())  # files in this process's memory are written in it
+    laid_out = _laid_out(job, rows, known, keys or [], arranged)
     found = _with_known_columns(laid_out, job.schema).mapInArrow(writer, "file binary").toArrow().column(0).to_pylist()
     files = [pickle.loads(data) for data in found]  # noqa: S301 - pickled by our own workers
     job.clear(keep=frozenset(file.file_path for file in files))
     return files
+
+
+def _laid_out(
+    job: Job, rows: DataFrame, hidden: Sequence[HiddenColumn], keys: Sequence[Column], arranged: bool
+) -> DataFrame:
+    from pyspark.sql import functions
+
+    names = [column.name for column in hidden]
+    marked = rows.withColumns({column.name: column.label for column in hidden}) if hidden else rows
+    partition = [functions.col(f"`{name}`") for name in names]
+    spread = distributed(marked, job.settings, partition, keys)
+    return (sorted_within(spread, partition, keys) if arranged else spread).drop(*names)
 
 
 def _with_known_columns(rows: DataFrame, schema: Schema) -> DataFrame:

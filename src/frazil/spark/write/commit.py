@@ -36,7 +36,7 @@ class Commit:
         if mode == "append":
             self._action = self._changes.new_append().append_files(files)
         elif mode == "dynamic":
-            self._action = self._replacing(files) if files else None
+            self._action = self._validated(self._changes.new_replace_partitions().add_files(files)) if files else None
         elif isinstance(where, AlwaysTrue):
             self._action = self._validated(self._changes.new_overwrite().add_files(files).overwrite_where(where))
         else:
@@ -61,21 +61,15 @@ class Commit:
 
     def _overwriting(self, files: Sequence[DataFile], where: Expression) -> Any:
         work = CopyOnWrite(self._table, self._settings.branch)
-        removed, self._kept = work._without(where)
-        added = [*files, *self._kept]
-        if not (added or removed):
+        removal = work.without(where)
+        self._kept = removal.kept
+        action = self._changes.new_overwrite()
+        if removal.is_whole:
+            return self._validated(action.add_files(files).overwrite_where(where))
+        if not (files or removal.removed):
             return self._changes.new_append()
-        action = self._changes.new_overwrite().add_files(added)
-        for file in removed:
-            action.delete_file(file)
-        base = work._base
-        action.validate_from(None if base is None else base.snapshot_id)
-        action.conflict_filter(where).validate_no_conflicting_deletes()
         level = self._settings.isolation or self._table.metadata.property_reader.get(props.DELETE_ISOLATION_LEVEL)
-        return action.validate_no_conflicting_data() if level == "serializable" else action
-
-    def _replacing(self, files: Sequence[DataFile]) -> Any:
-        return self._validated(self._changes.new_replace_partitions().add_files(files))
+        return work.fill(action, removal, [*files, *removal.kept], where, level)
 
     def _validated(self, action: OverwriteFiles | ReplacePartitions) -> Any:
         """Others' changes since the table was loaded are overwritten too, unless a level of isolation is asked for."""

@@ -41,9 +41,12 @@ class Footers:
     spec: PartitionSpec
     properties: Mapping[str, str]
     sort_order_id: int
+    root: str
+    """The table's folder: those between it and a file may be as new as the file."""
 
     def describe(self, location: str) -> DataFile:
-        """A file by its location."""
+        """A file by its location, on the disk for good: its manifest will be."""
+        self.store.sync(location, self.root)
         modes = MetricsModes.of(self.schema, self.properties)
         sources = {part.source_id for part in self._parts()}
         exact = MetricsModes({**modes.modes, **dict.fromkeys(sources, _WHOLE)})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from frazil.model.arrow import rebuild_list, rebuild_map
+from frazil.model.arrow import rebuild_list, rebuild_map, rebuild_struct
 from frazil.model.schema import Schema
 from frazil.model.types import GeographyType, GeometryType, ListType, MapType, StructType, Type
 
@@ -20,11 +21,11 @@ def from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 def _plain(array: pa.Array, type_: Type) -> pa.Array:
     if isinstance(type_, GeometryType | GeographyType) and pa.types.is_struct(array.type):
-        return pa.compute.struct_field(array, "wkb")
+        return pc.struct_field(array, "wkb")
     if isinstance(type_, StructType):
         parts = [_plain(array.field(number), field.type) for number, field in enumerate(type_.fields)]
-        names = [field.name for field in type_.fields]
-        return pa.StructArray.from_arrays(parts, names=names, mask=array.is_null() if array.null_count else None)
+        fields = [pa.field(field.name, part.type) for field, part in zip(type_.fields, parts, strict=True)]
+        return rebuild_struct(array, parts, pa.struct(fields))
     if isinstance(type_, ListType):
         values = _plain(array.values, type_.element.type)
         return rebuild_list(array, values, pa.list_(values.type))

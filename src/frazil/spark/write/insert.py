@@ -49,7 +49,13 @@ def insert(
         if settings.merge_schema:
             merging(changes, rows).commit()
             schema = changes.metadata.current_schema
-        rows = by_name(rows, schema, bridge.dialect, check_nulls=settings.check_nullability)
+        rows = by_name(
+            rows,
+            schema,
+            bridge.dialect,
+            check_nulls=settings.check_nullability,
+            check_order=settings.check_ordering,
+        )
     rows = by_position(rows, schema, transforms)
     job = Job.start(spark, table.store, table.metadata, schema, settings)
     commit = Commit(table, changes, settings, _engine(spark))

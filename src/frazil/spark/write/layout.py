@@ -21,13 +21,15 @@ from frazil.model.types import (
     Type,
 )
 from frazil.spark.write.partitions import Transforms, reference
-from frazil.spark.write.settings import HASH, RANGE
+from frazil.spark.write.settings import HASH, RANGE, WriteSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _ENOUGH_ROWS = 10_000
 _MAX_ROWS = 2**31 - 1
+_SHUFFLED_BYTES = 3
+"""Bytes of rows on their way to a task, for one in a file: they are by row there, and hardly compressed."""
 
 
 def sort_keys(schema: Schema, order: SortOrder, transforms: Transforms) -> list[Column] | None:
@@ -45,13 +47,44 @@ def sort_keys(schema: Schema, order: SortOrder, transforms: Transforms) -> list[
     return keys
 
 
-def distributed(rows: DataFrame, mode: str, partition: Sequence[Column], keys: Sequence[Column]) -> DataFrame:
-    """Rows of a partition together (`hash`), or all rows in order from task to task (`range`)."""
+def distributed(
+    rows: DataFrame, settings: WriteSettings, partition: Sequence[Column], keys: Sequence[Column]
+) -> DataFrame:
+    """Rows of a partition together (`hash`), or all rows in order from task to task (`range`).
+
+    Adaptive execution gives a task as much as makes a file of the wanted size, and splits what is much larger.
+    """
+    mode = settings.distribution
     if mode == HASH and partition:
-        return rows.hint("rebalance", *partition)
+        return _rebalanced(rows.repartition(*partition), _task_bytes(rows, settings))
     if mode == RANGE and (partition or keys):
-        return rows.repartitionByRange(*partition, *keys)
+        return _rebalanced(rows.repartitionByRange(*partition, *keys), _task_bytes(rows, settings))
     return rows
+
+
+def _task_bytes(rows: DataFrame, settings: WriteSettings) -> int:
+    if settings.advisory_bytes is not None:
+        return settings.advisory_bytes
+    jvm: Any = rows.sparkSession.sparkContext._jvm
+    advisory = jvm.org.apache.spark.sql.internal.SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES()
+    of_session = int(rows.sparkSession._jsparkSession.sessionState().conf().getConf(advisory))
+    return max(settings.target_bytes * _SHUFFLED_BYTES, of_session)
+
+
+def _rebalanced(rows: DataFrame, task_bytes: int) -> DataFrame:
+    """Rows with their last exchange as the hint REBALANCE makes it, with a size of its own."""
+    from pyspark.sql import DataFrame
+
+    jvm: Any = rows.sparkSession.sparkContext._jvm
+    exchange = rows._jdf.queryExecution().analyzed()
+    plan = jvm.org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions(
+        exchange.partitionExpressions(),
+        exchange.child(),
+        jvm.scala.Option.empty(),
+        jvm.scala.jdk.javaapi.OptionConverters.toScala(jvm.java.util.OptionalLong.of(task_bytes)),
+    )
+    session = rows.sparkSession
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
 
 
 def sorted_within(rows: DataFrame, partition: Sequence[Column], keys: Sequence[Column]) -> DataFrame:

@@ -112,7 +112,7 @@ def write_native(job: Job, rows: DataFrame, hidden: Sequence[HiddenColumn], tran
     columns = [column.label.alias(column.name) for column in hidden]
     marked = rows.select(*with_field_ids(rows, job.schema), *columns)
     partition = [functions.col(f"`{name}`") for name in names]
-    laid_out = distributed(marked, settings.distribution, partition, keys or [])
+    laid_out = distributed(marked, settings, partition, keys or [])
     fanout = settings.fanout and not keys
     if not fanout:
         laid_out = sorted_within(laid_out, partition, keys or [])
@@ -150,6 +150,8 @@ def parquet_options(properties: Mapping[str, str], schema: Schema) -> dict[str, 
         "parquet.writer.version": settings.get(props.PARQUET_PAGE_VERSION),
         "parquet.bloom.filter.max.bytes": str(settings.get(props.PARQUET_BLOOM_FILTER_MAX_BYTES)),
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        # the other one moves files of a task that may yet fail, and whatever is in the folder becomes part of the table
+        "mapreduce.fileoutputcommitter.algorithm.version": "1",
         # no hidden checksum files among the table's
         "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
         "fs.file.impl.disable.cache": "true",
@@ -178,7 +180,7 @@ def _level(codec: str, text: str) -> dict[str, str]:
 def describe_files(job: Job, sort_order_id: int) -> list[DataFile]:
     """The files in the job's folder, from their footers; those without rows are removed."""
     places = [place for place in job.listed() if place.endswith(".parquet")]
-    footers = Footers(job.store, job.schema, job.spec, job.settings.properties, sort_order_id)
+    footers = Footers(job.store, job.schema, job.spec, job.settings.properties, sort_order_id, job.metadata.location)
     if len(places) > _FOOTERS_HERE:
         files = _describe_on_spark(job.spark, footers, places)
     else:

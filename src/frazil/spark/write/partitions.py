@@ -50,7 +50,7 @@ _MICROS_PER_HOUR = 3600 * 10**6
 _INT_MIN, _INT_VALUES = -(2**31), 2**32
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 _ROUND_FLOOR = 3  # of java.math.BigDecimal
-_PLAIN_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_PLAIN_NAME = re.compile(r"[A-Za-z]\w{0,63}", re.ASCII)
 _SAFE_LABEL = r"\A[a-z0-9_.-]{1,64}\z"
 
 
@@ -59,7 +59,6 @@ class HiddenColumn:
     """A column that is not stored: rows with the same text in it go into the same folder."""
 
     name: str
-    column: Column
     label: Column
     """The value as Spark can make a folder of it: never empty, short, and different for different values."""
 
@@ -99,24 +98,28 @@ class Transforms:
                 name += "_partition"
             taken.add(name.lower())
             kind = part.transform.result_type(source.type)
-            found.append(HiddenColumn(name, column, self.label(kind, column)))
+            found.append(HiddenColumn(name, self.label(kind, column)))
         return found
 
     def label(self, type_: Type, column: Column) -> Column:
-        """A value as the name of a folder: an empty text is not null, and no letters but small ones and digits."""
+        """A value as the name of a folder: an empty text is not null, and no letters but small ones and digits.
+
+        Texts are never null: where they can be, Spark's writer has its own idea of them, and sorts all rows again.
+        """
         from pyspark.sql import functions
 
         if isinstance(type_, TimestampType | TimestamptzType):
             return self.micros(type_, column)
         if isinstance(type_, FloatType | DoubleType):
-            return column.cast("string")
+            return functions.coalesce(column.cast("string"), functions.lit("null"))
         if isinstance(type_, StringType | UuidType):
             plain = functions.concat(functions.lit("s"), column)
-            return functions.when(column.rlike(_SAFE_LABEL), plain).otherwise(
-                functions.concat(functions.lit("h"), functions.sha2(column, 256))
-            )
+            hashed = functions.concat(functions.lit("h"), functions.sha2(column, 256))
+            safe = functions.when(column.rlike(_SAFE_LABEL), plain).otherwise(hashed)
+            return functions.coalesce(safe, functions.lit("null"))
         if isinstance(type_, BinaryType | FixedType):
-            return functions.concat(functions.lit("h"), functions.sha2(column, 256))
+            hashed = functions.concat(functions.lit("h"), functions.sha2(column, 256))
+            return functions.coalesce(hashed, functions.lit("null"))
         return column
 
     def micros(self, type_: Type, column: Column) -> Column:

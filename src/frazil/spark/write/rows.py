@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument
@@ -34,23 +35,34 @@ def _case_sensitive(rows: DataFrame) -> bool:
     return rows.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
 
 
-def by_name(rows: DataFrame, schema: Schema, dialect: Dialect, *, check_nulls: bool) -> DataFrame:
+def by_name(rows: DataFrame, schema: Schema, dialect: Dialect, *, check_nulls: bool, check_order: bool) -> DataFrame:
     """Rows that Spark did not fit to the table, fitted: columns by name, values only where nothing can be lost."""
     from pyspark.sql import DataFrame
 
-    sensitive = _case_sensitive(rows)
-    known = {column.name if sensitive else column.name.lower() for column in schema.fields}
-    for name in (column["name"] for column in struct_of(rows)["fields"]):
-        if (name if sensitive else name.lower()) not in known:
-            raise InvalidArgument(
-                f"the table has no column {name!r}", hint="leave it out, or write with the option mergeSchema"
-            )
+    _check_columns(struct_of(rows)["fields"], schema, _case_sensitive(rows), check_order)
     struct = spark_struct(schema, dialect=dialect)
     if not check_nulls:
         struct = _nullable(struct)
     jvm: Any = rows.sparkSession.sparkContext._jvm
     wanted = jvm.org.apache.spark.sql.types.DataType.fromJson(json.dumps(struct))
     return DataFrame(rows._jdf.to(wanted), rows.sparkSession)
+
+
+def _check_columns(given: Sequence[SparkJson], schema: Schema, sensitive: bool, check_order: bool) -> None:
+    places = {column.name if sensitive else column.name.lower(): place for place, column in enumerate(schema.fields)}
+    last = -1
+    for name in (column["name"] for column in given):
+        place = places.get(name if sensitive else name.lower())
+        if place is None:
+            raise InvalidArgument(
+                f"the table has no column {name!r}", hint="leave it out, or write with the option mergeSchema"
+            )
+        if check_order and place < last:
+            raise InvalidArgument(
+                f"column {name!r} is out of order: in the table it is before {schema.fields[last].name!r}",
+                hint="select the columns in the table's order, or write with the option check-ordering=false",
+            )
+        last = place
 
 
 def _nullable(document: Any) -> Any:

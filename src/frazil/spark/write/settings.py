@@ -6,7 +6,7 @@ property `write.distribution-mode`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from frazil.errors import InvalidArgument, NotFound
@@ -14,6 +14,7 @@ from frazil.iceberg import properties as props
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.refs import MAIN
 from frazil.spark.handles import TableHandle
+from frazil.spark.wap import Conf, wap_branch, wap_id
 
 AUTO, NATIVE, ARROW = "auto", "native", "arrow"
 WRITER = "frazil.write"
@@ -22,9 +23,6 @@ WRITER = "frazil.write"
 NONE, HASH, RANGE = "none", "hash", "range"
 _SNAPSHOT_PROPERTY = "snapshot-property."
 _LEVELS = ("serializable", "snapshot")
-
-Conf = Callable[[str], str | None]
-"""Settings of the session by name."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,11 @@ class WriteSettings:
     distribution: str
     fanout: bool
     target_bytes: int
+    advisory_bytes: int | None
+    """How much of shuffled rows one task is to get; None for what makes a file of the target size."""
     merge_schema: bool
     check_nullability: bool
+    check_ordering: bool
     dynamic: bool
     isolation: str | None
     validate_from: int | None
@@ -52,6 +53,7 @@ _REPLACED = {
     "target-file-size-bytes": props.WRITE_TARGET_FILE_SIZE_BYTES.name,
     "distribution-mode": props.WRITE_DISTRIBUTION_MODE.name,
     "fanout-enabled": props.FANOUT_ENABLED.name,
+    "advisory-partition-size": props.ADVISORY_PARTITION_SIZE.name,
 }
 _PER_FORMAT = ("compression-codec", "compression-level", "compression-strategy")
 
@@ -73,7 +75,7 @@ def settings_of(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> 
     for option in _PER_FORMAT:
         if (text := chosen(option)) is not None:
             properties[f"write.{file_format}.{option}"] = text
-    wap_id, branch = _where_to(handle, folded, conf)
+    staged_id, branch = _where_to(handle, folded, conf)
     merge = chosen("merge-schema") or folded.get("mergeschema")
     isolation = _one_of("isolation-level", chosen("isolation-level"), _LEVELS)
     since = folded.get("validate-from-snapshot-id")
@@ -85,12 +87,14 @@ def settings_of(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> 
             for key, text in options.items()
             if key.lower().startswith(_SNAPSHOT_PROPERTY)
         },
-        wap_id,
+        staged_id,
         _distribution(metadata, reader.get(props.WRITE_DISTRIBUTION_MODE)),
         reader.get(props.FANOUT_ENABLED),
         reader.get(props.WRITE_TARGET_FILE_SIZE_BYTES),
+        reader.get(props.ADVISORY_PARTITION_SIZE),
         _flag("merge-schema", merge, False),
         _flag("check-nullability", chosen("check-nullability"), True),
+        _flag("check-ordering", chosen("check-ordering"), True),
         _one_of("overwrite-mode", folded.get("overwrite-mode"), ("dynamic", "static")) == "dynamic",
         isolation,
         None if since is None else _integer("validate-from-snapshot-id", since),
@@ -121,18 +125,14 @@ def _where_to(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> tu
         found = table.metadata.refs.get(branch)
         if found is None or not found.is_branch:
             raise NotFound(f"{handle.name} has no branch {branch!r}", hint="ALTER TABLE ... CREATE BRANCH first")
-    if not table.metadata.property_reader.get(props.WRITE_AUDIT_PUBLISH_ENABLED):
-        return None, branch or MAIN
-    wap_id, wap_branch = conf("spark.wap.id"), conf("spark.wap.branch")
-    if wap_id is not None and wap_branch is not None:
-        raise InvalidArgument("spark.wap.id and spark.wap.branch are both set", hint="unset one of them")
-    if wap_branch is not None:
-        if branch is not None:
-            raise InvalidArgument(
-                f"cannot write to branch {branch!r} while spark.wap.branch is {wap_branch!r}", hint="unset one of them"
-            )
-        return None, wap_branch
-    return wap_id, branch or MAIN
+    audited = wap_branch(table.metadata, conf)
+    if audited is None:
+        return wap_id(table.metadata, conf), branch or MAIN
+    if branch not in (None, audited):
+        raise InvalidArgument(
+            f"cannot write to branch {branch!r} while spark.wap.branch is {audited!r}", hint="unset one of them"
+        )
+    return None, audited
 
 
 def _flag(name: str, text: str | None, default: bool) -> bool:
