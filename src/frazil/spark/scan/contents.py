@@ -15,6 +15,7 @@ from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.data_file import Content
 from frazil.iceberg.entries import Entries
+from frazil.iceberg.incremental import appended_manifests
 from frazil.iceberg.manifest_list import DATA, read_manifest_list
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.snapshot import Snapshot
@@ -52,20 +53,24 @@ def is_native(entries: Entries, newest_equality_delete: int) -> npt.NDArray[np.b
     return result
 
 
-_known: OrderedDict[tuple[str, int], Contents] = OrderedDict()
+_Key = tuple[str, int, tuple[int, ...] | None]
+_known: OrderedDict[_Key, Contents] = OrderedDict()
 _lock = Lock()
 
 
-def contents_of(metadata: TableMetadata, store: Store, snapshot: Snapshot | None) -> Contents:
-    """What a snapshot has. Snapshots never change: the answer is remembered."""
+def contents_of(
+    metadata: TableMetadata, store: Store, snapshot: Snapshot | None, appends: tuple[Snapshot, ...] | None = None
+) -> Contents:
+    """What a snapshot has, or what some appends added. Snapshots never change: the answer is remembered."""
     if snapshot is None:
         return Contents((), False, 0)
-    key = (metadata.table_uuid or metadata.location, snapshot.snapshot_id)
+    added_by = None if appends is None else tuple(one.snapshot_id for one in appends)
+    key = (metadata.table_uuid or metadata.location, snapshot.snapshot_id, added_by)
     with _lock:
         if key in _known:
             _known.move_to_end(key)
             return _known[key]
-    found = _read(metadata, store, snapshot)
+    found = _read(metadata, store, snapshot, appends)
     with _lock:
         _known[key] = found
         while len(_known) > _REMEMBERED:
@@ -73,14 +78,17 @@ def contents_of(metadata: TableMetadata, store: Store, snapshot: Snapshot | None
     return found
 
 
-def _read(metadata: TableMetadata, store: Store, snapshot: Snapshot) -> Contents:
-    specs = {spec.spec_id: spec for spec in metadata.partition_specs}
-    manifests = [item for item in read_manifest_list(store, snapshot, specs) if item.has_live_files]
+def _read(metadata: TableMetadata, store: Store, snapshot: Snapshot, appends: tuple[Snapshot, ...] | None) -> Contents:
+    if appends is None:
+        specs = {spec.spec_id: spec for spec in metadata.partition_specs}
+        manifests = [item for item in read_manifest_list(store, snapshot, specs) if item.has_live_files]
+    else:
+        manifests = appended_manifests(metadata, store, appends)
     reader = Context(metadata, store).reader
     data, positions, newest = [], False, 0
     compared: set[int] = set()
     for entries in reader.read([item for item in manifests if item.content == DATA], _COLUMNS):
-        live = entries.filter(entries.live)
+        live = entries.filter(entries.live if appends is None else entries.added_by(one.snapshot_id for one in appends))
         if len(live):
             data.append(Entries(live.spec, live.partition_type, {key: live.column(key) for key in _COLUMNS}))
     for entries in reader.read([item for item in manifests if item.content != DATA], _COLUMNS):

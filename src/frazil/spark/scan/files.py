@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,14 +63,17 @@ class Relation:
     """The columns that equality deletes compare, by field id."""
     wanted: Schema = field(default_factory=lambda: Schema(()))
     """The columns of the table, with their own names (for the Arrow path)."""
+    appends: tuple[Snapshot, ...] | None = None
+    """Files that these snapshots added only; None for all of the snapshot."""
 
     def filter(self, text: str) -> Expression:
         """Filters that Spark pushed down, bound."""
         return pushed_filter(text, self.schema)
 
-    def plan(self, where: Expression) -> tuple[ScanPlan, list[PlannedFiles]]:
+    def plan(self, where: Expression, metrics_of: frozenset[int] = frozenset()) -> tuple[ScanPlan, list[PlannedFiles]]:
         """The plan of the snapshot, and what of it belongs to this relation."""
-        plan = Scan(self.metadata, self.store, self.snapshot, numbered(self.schema), where).plan()
+        scan = Scan(self.metadata, self.store, self.snapshot, numbered(self.schema), where)
+        plan = replace(scan, metrics_of=metrics_of, appends=self.appends).plan()
         return plan, [picked for part in plan.parts if len((picked := self._pick(part)).entries)]
 
     def _pick(self, part: PlannedFiles) -> PlannedFiles:

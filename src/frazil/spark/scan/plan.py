@@ -15,13 +15,12 @@ import json
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import InvalidArgument, NotFound, Unsupported
-from frazil.iceberg import manifest_schema as ids
-from frazil.iceberg.entries import Entries, Mask
+from frazil.errors import NotFound, Unsupported
+from frazil.iceberg.entries import Entries
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.read import METADATA_COLUMNS
 from frazil.io import location as locations
@@ -32,14 +31,14 @@ from frazil.spark.scan.contents import Contents, contents_of, is_native
 from frazil.spark.scan.executors import ship_classes
 from frazil.spark.scan.files import Relation, jvm_path, list_files
 from frazil.spark.scan.native import NativeColumns, output_struct
+from frazil.spark.scan.options import ARROW, AUTO, NATIVE, SCAN, appends_asked_for, reader_settings, scan_mode
 from frazil.spark.scan.relations import identity_columns, key_fields, obstacle, partition_struct
+from frazil.spark.scan.statistics import Statistics, distinct_values, of_files
 from frazil.spark.types import Dialect
 
 if TYPE_CHECKING:
     from frazil.iceberg.snapshot import Snapshot
 
-NATIVE, ARROW, AUTO = "native", "arrow", "auto"
-OPTION = "frazil.scan"
 OWN = "deletes"
 """The kind of relation that our subclass of Spark's reader reads: it applies deletes."""
 
@@ -56,29 +55,17 @@ class Source:
     schema: Schema
     mode: str = AUTO
     name: str = "table"
-
-    def __post_init__(self) -> None:
-        if self.mode not in (NATIVE, ARROW, AUTO):
-            raise InvalidArgument(f"{OPTION} is {self.mode!r}", hint=f"use {NATIVE}, {ARROW} or {AUTO}")
+    appends: tuple[Snapshot, ...] | None = None
+    """What some snapshots added, instead of all of one."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Spark for this read alone."""
 
     @property
     def key(self) -> str:
         table = self.metadata.table_uuid or self.metadata.location
         snapshot = "none" if self.snapshot is None else self.snapshot.snapshot_id
-        return f"{table}@{snapshot}.{self.schema.schema_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much some files are, before deletes."""
-
-    bytes: int = 0
-    rows: int = 0
-
-    def plus(self, entries: Entries, mask: Mask) -> Size:
-        """With the files where the mask is true."""
-        size, rows = (int(entries.numpy(column)[mask].sum()) for column in (ids.FILE_SIZE, ids.RECORD_COUNT))
-        return Size(self.bytes + size, self.rows + rows)
+        appends = "" if self.appends is None else "+".join(["", *(str(one.snapshot_id) for one in self.appends)])
+        return f"{table}@{snapshot}{appends}.{self.schema.schema_id}"
 
 
 @dataclass(frozen=True)
@@ -89,12 +76,6 @@ class Described:
     document: dict[str, Any]
 
 
-def scan_mode(options: Mapping[str, str], session: Mapping[str, str]) -> str:
-    """How to read: by option, else by the session's setting."""
-    lowered = {key.lower(): value for key, value in options.items()}
-    return lowered.get(OPTION, session.get(f"spark.{OPTION}", AUTO)).lower()
-
-
 def describe(
     source: Source, columns: Sequence[str], dialect: Dialect, *, jvm_reads: bool, own_reader: bool = False
 ) -> list[Described]:
@@ -103,7 +84,7 @@ def describe(
     `jvm_reads` tells whether the JVM has a file system for the table's location; with `own_reader` it reads by our
     kind of Spark's reader also where nothing was deleted.
     """
-    contents = contents_of(source.metadata, source.store, source.snapshot)
+    contents = contents_of(source.metadata, source.store, source.snapshot, source.appends)
     if key_fields(source.metadata, contents.equality_ids) is not None:
         contents = replace(contents, newest_equality_delete=0)  # no file is out of the reader's reach for its deletes
     reason = obstacle(source.metadata, source.schema)
@@ -115,22 +96,22 @@ def describe(
         _check_native(contents, reason)
     native = source.mode != ARROW and reason is None
     groups: dict[tuple[int, ...], set[int]] = {}
-    sizes: dict[tuple[int, ...] | None, Size] = {}
+    files: dict[tuple[int, ...] | None, list[Entries]] = {}
     for entries in contents:
         mask = is_native(entries, contents.newest_equality_delete) & native
         if mask.any():
             key = identity_columns(entries.spec, source.schema)
             groups.setdefault(key, set()).add(entries.spec.spec_id)
-            sizes[key] = sizes.get(key, Size()).plus(entries, mask)
+            files.setdefault(key, []).append(entries.filter(mask))
         if not mask.all():
-            sizes[None] = sizes.get(None, Size()).plus(entries, ~mask)
+            files.setdefault(None, []).append(entries.filter(~mask))
     layout = Layout(source, tuple(columns), dialect)
     result = [
-        layout.native(identity, frozenset(specs), sizes[identity], contents, own_reader=own_reader)
+        layout.native(identity, frozenset(specs), of_files(files[identity]), contents, own_reader=own_reader)
         for identity, specs in sorted(groups.items())
     ]
-    if None in sizes:
-        result.append(layout.arrow(sizes[None], contents, everything=not groups))
+    if None in files:
+        result.append(layout.arrow(of_files(files[None]), contents, everything=not groups))
     return result
 
 
@@ -139,7 +120,7 @@ def _check_native(contents: Contents, reason: str | None) -> None:
     if reason is None and foreign:
         reason = "it has files of another format than Parquet, or with equality deletes"
     if reason is not None:
-        raise Unsupported(f"Spark's reader cannot read this table: {reason}", hint=f"leave out {OPTION}={NATIVE}")
+        raise Unsupported(f"Spark's reader cannot read this table: {reason}", hint=f"leave out {SCAN}={NATIVE}")
 
 
 @dataclass(frozen=True)
@@ -159,13 +140,19 @@ class Layout:
         return output_struct(self._wanted, self.dialect)
 
     def native(
-        self, identity: tuple[int, ...], specs: frozenset[int], size: Size, contents: Contents, *, own_reader: bool
+        self,
+        identity: tuple[int, ...],
+        specs: frozenset[int],
+        statistics: Statistics,
+        contents: Contents,
+        *,
+        own_reader: bool,
     ) -> Described:
         """Parquet files of some specs, all with the same identity columns."""
         source = self.source
         columns = NativeColumns(source.metadata, source.schema, self.dialect, identity)
-        for field in self._wanted:
-            columns.add(field)
+        for column in self._wanted:
+            columns.add(column)
         compared = key_fields(source.metadata, contents.equality_ids) if not contents.newest_equality_delete else None
         keys, key_struct = columns.keys(compared or {})
         deletes = contents.has_position_deletes or bool(keys)
@@ -182,14 +169,15 @@ class Layout:
             newest_equality_delete=contents.newest_equality_delete,
             deletes=deletes,
             keys=keys,
+            appends=source.appends,
         )
         document = {
             "kind": kind,
             "key": relation.key,
             "root": jvm_path(source.store, source.metadata.location),
             "name": source.name,
-            "size": size.bytes,
-            "rows": size.rows,
+            "statistics": statistics.document(),
+            "settings": dict(source.settings),
             "data": columns.data_struct(),
             "constants": columns.constants_struct(),
             "keys": key_struct,
@@ -197,7 +185,7 @@ class Layout:
         }
         return Described(relation, document)
 
-    def arrow(self, size: Size, contents: Contents, *, everything: bool) -> Described:
+    def arrow(self, statistics: Statistics, contents: Contents, *, everything: bool) -> Described:
         """Files that Python workers read."""
         source = self.source
         relation = Relation(
@@ -209,8 +197,16 @@ class Layout:
             native=None if everything else False,
             newest_equality_delete=contents.newest_equality_delete,
             wanted=Schema(tuple(self._wanted), source.schema.schema_id),
+            appends=source.appends,
         )
-        return Described(relation, {"kind": ARROW, "key": relation.key, "size": size.bytes, "data": self.output()})
+        document = {
+            "kind": ARROW,
+            "key": relation.key,
+            "name": source.name,
+            "statistics": statistics.document(),
+            "data": self.output(),
+        }
+        return Described(relation, document)
 
 
 def column_named(metadata: TableMetadata, schema: Schema, name: str) -> NestedField:
@@ -233,10 +229,12 @@ def _key(source: Source, kind: str, parts: Sequence[str]) -> str:
 
 
 def logical_plan(bridge: Any, handle: Any, jsession: Any, columns: Sequence[str]) -> Any:
-    """The Java LogicalPlan that the optimizer rule puts in the place of a table."""
+    """The Java LogicalPlan of a table, for those who do not come by a query."""
     if getattr(bridge, "scans", None) is None:
         bridge.scans = Scans(bridge)
-    return bridge.scans.plan(handle, columns, jsession)
+    plans = bridge.classes.FrazilPlan
+    facts = json.loads(bridge.classes.Frazil.json(plans.facts(jsession)))
+    return plans.plan(bridge.key, jsession, bridge.scans.describe(handle, columns, jsession, facts))
 
 
 class Scans:
@@ -248,22 +246,29 @@ class Scans:
         self._lock = Lock()
         bridge.on("listFiles", self._list_files)
         bridge.on("readRows", self._read_rows)
+        bridge.on("statistics", self._statistics)
 
-    def plan(self, handle: Any, columns: Sequence[str], jsession: Any) -> Any:
-        """The Java LogicalPlan with these columns of a table."""
-        table, classes = handle.table, self._bridge.classes
-        mode = scan_mode(handle.options, _settings(jsession))
-        source = Source(table.metadata, table.store, handle.snapshot, handle.schema, mode, handle.name)
-        reads = mode != ARROW and _jvm_reads(classes, jsession, source)
-        by_name = reads and bool(classes.FrazilPlan.readsByName(jsession))
-        described = describe(source, columns, self._bridge.dialect, jvm_reads=reads, own_reader=by_name)
+    def describe(self, handle: Any, columns: Sequence[str], jsession: Any, facts: Mapping[str, Any]) -> str:
+        """The JSON that FrazilPlan makes the plan of, with these columns of a table.
+
+        `facts` are what the session says: `scan`, how to read; `byName`, whether its reader goes by names; `columns`,
+        whether its optimizer looks at statistics of columns.
+        """
+        source = source_of(handle, facts["scan"])
+        reads = source.mode != ARROW and _jvm_reads(self._bridge, jsession, source)
+        described = describe(
+            source, columns, self._bridge.dialect, jvm_reads=reads, own_reader=reads and facts["byName"]
+        )
         document: dict[str, Any] = {"relations": [item.document for item in described]}
+        if facts["columns"]:
+            for item in described:
+                item.document["statistics"] = _of_relation(item.relation, "[]", columns=True).document()
         if not described:
             document["schema"] = Layout(source, tuple(columns), self._bridge.dialect).output()
         self._remember(described)
         if any(item.document["kind"] == OWN for item in described):
             ship_classes(self._bridge.spark)
-        return classes.FrazilPlan.plan(self._bridge.key, jsession, json.dumps(document))
+        return json.dumps(document)
 
     def _remember(self, described: Sequence[Described]) -> None:
         with self._lock:
@@ -283,6 +288,9 @@ class Scans:
     def _list_files(self, key: str, filters: str, _: Any) -> bytes:
         return list_files(self._get(key).relation, filters)
 
+    def _statistics(self, key: str, filters: str, columns: bool) -> str:
+        return json.dumps(_of_relation(self._get(key).relation, filters, columns=columns).document())
+
     def _read_rows(self, key: str, asked: str, jsession: Any) -> Any:
         from frazil.spark.scan.arrow import read_rows
 
@@ -291,15 +299,33 @@ class Scans:
         return read_rows(found.relation, what["columns"], what["filters"], session, found.document["data"])
 
 
-def _settings(jsession: Any) -> dict[str, str]:
-    found = jsession.conf().getOption(f"spark.{OPTION}")
-    return {f"spark.{OPTION}": found.get()} if found.isDefined() else {}
+def source_of(handle: Any, mode: str | None) -> Source:
+    """What a handle reads, with the options it was given; `mode` is the session's."""
+    table, options = handle.table, handle.options
+    return Source(
+        table.metadata,
+        table.store,
+        handle.snapshot,
+        handle.schema,
+        scan_mode(options, mode),
+        handle.name,
+        appends_asked_for(table.metadata, handle.snapshot, options),
+        reader_settings(options, table.metadata.properties),
+    )
 
 
-def _jvm_reads(classes: Any, jsession: Any, source: Source) -> bool:
+def _of_relation(relation: Relation, filters: str, *, columns: bool) -> Statistics:
+    """The statistics of what filters leave of a relation."""
+    schema = relation.schema if columns else Schema(())
+    _, parts = relation.plan(relation.filter(filters), frozenset(column.id for column in schema.fields))
+    distinct = distinct_values(relation.metadata, relation.snapshot) if columns else {}
+    return of_files([part.entries for part in parts], schema, distinct)
+
+
+def _jvm_reads(bridge: Any, jsession: Any, source: Source) -> bool:
     try:
         place = jvm_path(source.store, source.metadata.location)
     except Unsupported:
         return False
     scheme = locations.parse(place).scheme
-    return scheme == "file" or bool(classes.FrazilPlan.hasFileSystem(jsession, scheme))
+    return scheme == "file" or bool(bridge.classes.FrazilPlan.hasFileSystem(jsession, scheme))
