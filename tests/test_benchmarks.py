@@ -26,6 +26,8 @@ QUESTIONS = (
     "loads of pyspark, pandas, pylance ",
     "append 10,000 rows ",
     "read 10,000 rows ",
+    *(f"scan 8,000 rows, {query} " for query in ("2 of 5 columns", "all columns", "selective filter")),
+    *("parquet: one small file ", "plan and start, 20 files ", "plan and start, 40 files "),
 )
 
 

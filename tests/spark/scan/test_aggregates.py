@@ -46,7 +46,7 @@ def ask(spark: SparkSession) -> Callable[..., tuple[Any, bool]]:
     def run(table: IcebergTable, what: str, where: str = "TRUE", tail: str = "") -> tuple[Any, bool]:
         frame = spark.sql(f"SELECT {what} FROM lake.{table.identifier}{tail} WHERE {where}")
         (row,) = frame.collect()
-        return tuple(row), "relation [" not in frame._jdf.queryExecution().optimizedPlan().toString().lower()
+        return tuple(row), "parquet" not in frame._jdf.queryExecution().optimizedPlan().toString()
 
     return run
 

@@ -78,6 +78,12 @@ def contents_of(
     return found
 
 
+def forget() -> None:
+    """Forget what is remembered, as if no snapshot had been looked at."""
+    with _lock:
+        _known.clear()
+
+
 def _read(metadata: TableMetadata, store: Store, snapshot: Snapshot, appends: tuple[Snapshot, ...] | None) -> Contents:
     if appends is None:
         specs = {spec.spec_id: spec for spec in metadata.partition_specs}
