@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import spark_write
+from benchmarks import spark_scan, spark_write
 from benchmarks.probe import Measured, probe
 from benchmarks.report import Line, as_page, as_text, machine, megabytes, seconds
 from benchmarks.tables import FILES_PER_MANIFEST, SMALL, write_table
@@ -29,15 +29,24 @@ class Sizes:
     many_manifests: int = 2_000
     added_files: int = 50_000
     rows: int = 5_000_000
-    spark_rows: int = 20_000_000
     rounds: int = 3
     imports: int = 10
+    spark_rows: int = 20_000_000
+    spark_files: tuple[int, ...] = (10_000, 100_000)
     fresh: bool = True
     """Whether each measurement has a process of its own."""
 
 
 QUICK = Sizes(
-    manifests=10, many_manifests=20, added_files=500, rows=10_000, spark_rows=20_000, rounds=1, imports=1, fresh=False
+    manifests=10,
+    many_manifests=20,
+    added_files=500,
+    rows=10_000,
+    rounds=1,
+    imports=1,
+    spark_rows=8_000,
+    spark_files=(20, 40),
+    fresh=False,
 )
 
 
@@ -78,6 +87,10 @@ class Bench:
         yield from self.importing()
         yield from self.rows()
         yield from self.writing_from_spark()
+        repeat = 5 if self.sizes.fresh else 1
+        yield from spark_scan.lines(
+            self.folder / "scan", self.sizes.spark_rows, self.sizes.spark_files, self.sizes.rounds, repeat
+        )
 
     def planning(self) -> Iterator[Line]:
         files = f"{self.sizes.manifests * FILES_PER_MANIFEST:,} files"

@@ -26,8 +26,10 @@ QUESTIONS = (
     "loads of pyspark, pandas, pylance ",
     "append 10,000 rows ",
     "read 10,000 rows ",
-    "write 20,000 rows by Spark (df.write.parquet) ",
-    "write 20,000 rows by Spark, into 100 partitions (df.write.parquet) ",
+    "write 8,000 rows by Spark (df.write.parquet) ",
+    "write 8,000 rows by Spark, into 100 partitions (df.write.parquet) ",
+    *(f"scan 8,000 rows, {query} " for query in ("2 of 5 columns", "all columns", "selective filter")),
+    *("parquet: one small file ", "plan and start, 20 files ", "plan and start, 40 files "),
 )
 
 

@@ -6,7 +6,7 @@ only: for the files a caller adds, and for those it asks to see one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
@@ -118,6 +118,12 @@ class Entries:
     def live(self) -> Mask:
         """True where the file belongs to the table: a deleted entry only informs."""
         mask: Mask = self.numpy(ids.STATUS) != Status.DELETED
+        return mask
+
+    def added_by(self, snapshots: Iterable[int]) -> Mask:
+        """True where one of these snapshots added the file."""
+        mine = np.isin(self.numpy(ids.SNAPSHOT_ID), list(snapshots))
+        mask: Mask = mine & (self.numpy(ids.STATUS) == Status.ADDED)
         return mask
 
     def partition_columns(self) -> list[pa.Array]:

@@ -198,19 +198,24 @@ class Planner:
         where: Expression,
         *,
         case_sensitive: bool = True,
-        with_metrics: bool = False,
+        metrics_of: frozenset[int] = frozenset(),
+        added_by: frozenset[int] | None = None,
     ) -> ScanPlan:
-        """Files of the manifests that may hold rows matching `where`, with their deletes."""
+        """Files of the manifests that may hold rows matching `where`, with their deletes.
+
+        The files have the metrics of the columns `metrics_of`, and of those that the filter looks at. With `added_by`
+        they are only those that these snapshots added.
+        """
         bound = bind(schema, where, case_sensitive=case_sensitive)
         matching = self._matching(_of(manifests, DELETES), FILTER_COLUMNS, schema, bound, metrics_tell=False)
         deletes = DeleteIndex(list(matching), partial(field_in_any_schema, self._metadata))
         data = _of(manifests, DATA)
         # metrics are most of a manifest: those of columns that nobody asks about are not decoded
-        metrics_of = None if with_metrics or deletes.has_equality_deletes else self._telling_columns(data, bound)
-        columns = PLAN_COLUMNS if metrics_of == frozenset() else FILTER_COLUMNS
+        decoded = None if deletes.has_equality_deletes else self._telling_columns(data, bound) | metrics_of
+        columns = PLAN_COLUMNS if decoded == frozenset() else FILTER_COLUMNS
         parts = (
             PlannedFiles(entries, deletes.apply_to(entries))
-            for entries in self._matching(data, columns, schema, bound, metrics_of=metrics_of)
+            for entries in self._matching(data, columns, schema, bound, metrics_of=decoded, added_by=added_by)
             if len(entries)
         )
         return ScanPlan(snapshot, schema, bound, tuple(parts), deletes)
@@ -224,6 +229,7 @@ class Planner:
         *,
         metrics_of: frozenset[int] | None = None,
         metrics_tell: bool = True,
+        added_by: frozenset[int] | None = None,
     ) -> Iterator[Entries]:
         unfiltered = isinstance(bound, AlwaysTrue)
         filters: dict[int, _SpecFilter] = {}
@@ -241,7 +247,7 @@ class Planner:
             chosen.extend(manifest for manifest, kept in zip(members, keep, strict=True) if kept)
         fields = {column.id: column for column in schema.all_fields()}
         for entries in self._reader.read(chosen, columns, metrics_of):
-            entries = entries.filter(entries.live)
+            entries = entries.filter(entries.live if added_by is None else entries.added_by(added_by))
             spec_filter = filters[entries.spec.spec_id]
             if not unfiltered and len(entries) and spec_filter.partition is not None:
                 partition_mask = might_match(spec_filter.partition, PartitionStats(entries))

@@ -180,6 +180,8 @@ METADATA_SPLIT_SIZE = _number("read.split.metadata-target-size", 32 * MB, 1)
 SPLIT_LOOKBACK = _number("read.split.planning-lookback", 10, 1)
 SPLIT_OPEN_FILE_COST = _number("read.split.open-file-cost", 4 * MB)
 ADAPTIVE_SPLIT_SIZE_ENABLED = _flag("read.split.adaptive-size.enabled", True)
+PARQUET_VECTORIZATION_ENABLED = _flag("read.parquet.vectorization.enabled", True)
+PARQUET_BATCH_SIZE = _number("read.parquet.vectorization.batch-size", 5000, 1)
 
 ENCRYPTION_TABLE_KEY = _maybe("encryption.key-id")
 ENCRYPTION_DEK_LENGTH = _number("encryption.data-key-length", 16, 16, 32)

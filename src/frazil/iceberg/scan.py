@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from frazil.errors import InvalidArgument
+from frazil.iceberg.incremental import appended_manifests
 from frazil.iceberg.manifest_list import read_manifest_list
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.snapshot import Snapshot
@@ -41,6 +42,10 @@ class Scan:
     row_limit: int | None = None
     case_sensitive: bool = True
     batch_rows: int = BATCH_ROWS
+    metrics_of: frozenset[int] = frozenset()
+    """Columns whose metrics the planned files must have, beyond those that the filter looks at."""
+    appends: tuple[Snapshot, ...] | None = None
+    """If given, only the files that these snapshots added are read, and nothing is deleted from them."""
 
     def filter(self, where: str | Expression) -> Self:
         """Keep only rows that match; several filters must all match."""
@@ -87,11 +92,21 @@ class Scan:
 
         context = Context(self.metadata, self.store)
         manifests = []
-        if self.snapshot is not None:
+        if self.appends is not None:
+            manifests = appended_manifests(self.metadata, self.store, self.appends)
+        elif self.snapshot is not None:
             specs = {spec.spec_id: spec for spec in self.metadata.partition_specs}
             manifests = read_manifest_list(self.store, self.snapshot, specs)
         planner = Planner(self.metadata, context.reader)
-        return planner.plan(self.snapshot, manifests, self.schema, self.where, case_sensitive=self.case_sensitive)
+        return planner.plan(
+            self.snapshot,
+            manifests,
+            self.schema,
+            self.where,
+            case_sensitive=self.case_sensitive,
+            metrics_of=self.metrics_of,
+            added_by=None if self.appends is None else frozenset(one.snapshot_id for one in self.appends),
+        )
 
     def plan(self) -> ScanPlan:
         """The files that may hold matching rows, and the deletes that apply to each."""

@@ -119,6 +119,7 @@ def _add_rules(bridge: Bridge, jsession: Any) -> None:
     extensions = jsession.extensions()
     if classes.Frazil.extend(extensions):
         extensions.injectOptimizerRule(classes.FrazilRuleBuilder(False))  # built for every query: effective at once
+        extensions.injectPreCBORule(classes.FrazilSizesBuilder())
         extensions.injectPostHocResolutionRule(classes.FrazilRuleBuilder(True))
         extensions.injectParser(classes.FrazilParserBuilder())
     rules = analyzer.postHocResolutionRules()

@@ -10,7 +10,8 @@ from frazil.model.expressions import AlwaysFalse
 from frazil.spark.catalog import with_read_options
 from frazil.spark.local_scan import local_plan
 from frazil.spark.predicates import to_expression
-from frazil.spark.scan.plan import Scans
+from frazil.spark.scan.aggregates import Aggregate, answer
+from frazil.spark.scan.plan import Scans, source_of
 from frazil.spark.write.insert import insert
 
 if TYPE_CHECKING:
@@ -19,24 +20,33 @@ if TYPE_CHECKING:
 
 
 class Rows:
-    """Answers `scan`, `insert`, `truncate`, `overwriteDynamic` and `rowLevel`."""
+    """Answers `scan`, `aggregate`, `insert`, `truncate`, `overwriteDynamic` and `rowLevel`."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
         self._scans = Scans(bridge)
         bridge.on("scan", self.scan)
+        bridge.on("aggregate", self.aggregate)
         bridge.on("insert", self.insert)
         bridge.on("truncate", self.truncate)
         bridge.on("overwriteDynamic", self.overwrite_dynamic)
         bridge.on("rowLevel", self.row_level)
 
     def scan(self, key: str, what: str, jsession: Any) -> Any:
-        """The plan that stands for a table in a query."""
+        """The plan that stands for a table in a query, or the JSON to make it of."""
         asked = json.loads(what)
         handle = with_read_options(self._bridge.handle(key), asked["options"])
         if handle.kind == "metadata":
             return local_plan(self._bridge, handle, jsession, asked["columns"])
-        return self._scans.plan(handle, asked["columns"], jsession)
+        return self._scans.describe(handle, asked["columns"], jsession, asked["session"])
+
+    def aggregate(self, key: str, what: str, _c: None) -> bytes | None:
+        """COUNT, MIN and MAX from metadata; None if the rows must be read."""
+        asked = json.loads(what)
+        handle = with_read_options(self._bridge.handle(key), asked["options"])
+        if handle.kind == "metadata":
+            return None
+        return answer(source_of(handle, None), [Aggregate(*one) for one in asked["aggregates"]], asked["filters"])
 
     def insert(self, key: str, how: str, jdata: Any) -> None:
         """Rows that Spark hands over as a DataFrame; Spark refreshes its caches itself."""

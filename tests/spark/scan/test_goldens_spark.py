@@ -11,7 +11,7 @@ from frazil.errors import Unsupported
 from frazil.iceberg.scan import Scan
 from frazil.model.schema import Schema
 from frazil.model.types import GeographyType, GeometryType, TimestampNsType, TimestamptzNsType, walk
-from frazil.spark.scan.plan import AUTO, NATIVE
+from frazil.spark.scan.options import AUTO, NATIVE
 from tests.iceberg.test_goldens import LINEAGE, TABLES, golden
 from tests.spark.scan.golden_rows import rows_in_process, rows_of
 

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.connector.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -13,10 +12,6 @@ import java.util.*;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
-import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
-import org.apache.spark.sql.catalyst.catalog.CatalogTable;
-import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.catalyst.expressions.*;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.execution.datasources.*;
@@ -203,6 +198,10 @@ public class FrazilPlan {
   static scala.collection.immutable.Seq seq(List l) { return (scala.collection.immutable.Seq) scala.jdk.javaapi.CollectionConverters.asScala(l).toSeq(); }
   static StructType struct(JsonNode n) { return (StructType) DataType.fromJson(n.toString()); }
   static String text(JsonNode n, String name) { return ((JsonNode) n.get(name)).asText(); }
+  /** What a scan must know of its session. */
+  public static Map facts(Object session) {
+    return Frazil.map(new Object[] {"scan", ((org.apache.spark.sql.classic.SparkSession) session).conf().get("spark.frazil.scan", null),
+      "byName", Boolean.valueOf(readsByName(session)), "columns", Boolean.valueOf(FrazilStatistics.ofColumns())}); }
   /** Whether Spark's reader of rows (not of batches) would go by names: it asks the session, not the relation. */
   public static boolean readsByName(Object session) {
     org.apache.spark.sql.RuntimeConfig conf = ((org.apache.spark.sql.classic.SparkSession) session).conf();
@@ -211,8 +210,8 @@ public class FrazilPlan {
   public static boolean hasFileSystem(Object session, String scheme) {
     try { org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, ((org.apache.spark.sql.classic.SparkSession) session).sessionState().newHadoopConf()); return true;
     } catch (Throwable e) { return false; } }
-  public static LogicalPlan plan(String bridge, Object session, String description) throws Exception {
-    JsonNode all = new ObjectMapper().readTree(description), relations = (JsonNode) all.get("relations");   // Janino takes get() for the interface's
+  public static LogicalPlan plan(String bridge, Object session, String description) {
+    JsonNode all = Frazil.parse(description), relations = (JsonNode) all.get("relations");   // Janino takes get() for the interface's
     ArrayList plans = new ArrayList();
     for (int i = 0; i < relations.size(); i++) plans.add(relation(bridge, (org.apache.spark.sql.classic.SparkSession) session, (JsonNode) relations.get(i)));
     if (plans.size() == 1) return (LogicalPlan) plans.get(0);
@@ -221,22 +220,29 @@ public class FrazilPlan {
     StructField[] fields = FrazilPlan.struct((JsonNode) all.get("schema")).fields();
     for (int c = 0; c < fields.length; c++) attributes.add(attribute(fields[c]));
     return new LocalRelation(FrazilPlan.seq(attributes), FrazilPlan.seq(new ArrayList()), false, scala.Option.empty()); }
-  /** The number of rows, for the optimizer, and the name, for people, ride on a catalog table. Its last members differ between versions. */
-  static LogicalRelation counted(LogicalRelation leaf, JsonNode r, long size) throws Exception {
-    scala.Option none = scala.Option.empty();
-    java.lang.reflect.Constructor make = CatalogTable.class.getConstructors()[0];
-    Object[] members = new Object[make.getParameterCount()];
-    Object[] first = {new org.apache.spark.sql.catalyst.TableIdentifier(text(r, "name"), none, none), CatalogTableType.EXTERNAL(),
-      CatalogStorageFormat.empty(), leaf.schema(), scala.Option.apply("parquet")};
-    for (int i = 0; i < members.length; i++)
-      members[i] = i < first.length ? first[i] : org.apache.spark.sql.catalyst.catalog.CatalogTable$.MODULE$.getClass().getMethod("apply$default$" + (i + 1), new Class[0]).invoke(org.apache.spark.sql.catalyst.catalog.CatalogTable$.MODULE$, new Object[0]);
-    members[12] = scala.Option.apply(new CatalogStatistics(scala.math.BigInt.apply(size), scala.Option.apply(scala.math.BigInt.apply(((JsonNode) r.get("rows")).asLong())),
-      scala.collection.immutable.Map$.MODULE$.empty()));
-    return new LogicalRelation(leaf.relation(), leaf.output(), scala.Option.apply(make.newInstance(members)), false, none); }
-  static LogicalPlan relation(String bridge, org.apache.spark.sql.classic.SparkSession session, JsonNode r) throws Exception {
+  /** The bridge and the key of one of our relations, or null. */
+  static String[] source(Object leaf) {
+    Object r = ((LogicalRelation) leaf).relation();
+    if (r instanceof FrazilRows) return new String[] {((FrazilRows) r).bridge, ((FrazilRows) r).key};
+    if (!(r instanceof HadoopFsRelation) || !(((HadoopFsRelation) r).location() instanceof FrazilFiles)) return null;
+    FrazilFiles files = (FrazilFiles) ((HadoopFsRelation) r).location();
+    return new String[] {files.bridge, files.key}; }
+  /** A session like this one with settings for one relation: split sizes and the reader's ways are asked of its session. */
+  static org.apache.spark.sql.classic.SparkSession set(org.apache.spark.sql.classic.SparkSession session, JsonNode settings) {
+    if (settings.size() == 0) return session;
+    org.apache.spark.sql.classic.SparkSession own = session.cloneSession();
+    Iterator names = settings.fieldNames();
+    while (names.hasNext()) { String name = (String) names.next(); own.conf().set(name, ((JsonNode) settings.get(name)).asText()); }
+    return own; }
+  static Expression parsed(org.apache.spark.sql.classic.SparkSession session, String sql) {
+    try { return session.sessionState().sqlParser().parseExpression(sql); }
+    catch (org.apache.spark.sql.catalyst.parser.ParseException e) { throw new IllegalStateException(e); } }
+  static LogicalPlan relation(String bridge, org.apache.spark.sql.classic.SparkSession session, JsonNode r) {
     String kind = text(r, "kind"), key = text(r, "key");
-    long size = ((JsonNode) r.get("size")).asLong();
-    if (kind.equals("arrow")) return LogicalRelation$.MODULE$.apply(new FrazilRows(bridge, key, size, FrazilPlan.struct((JsonNode) r.get("data")), session.sqlContext()), false);
+    JsonNode told = (JsonNode) r.get("statistics");
+    long size = ((JsonNode) told.get("size")).asLong();
+    if (kind.equals("arrow"))
+      return FrazilStatistics.on(LogicalRelation$.MODULE$.apply(new FrazilRows(bridge, key, size, FrazilPlan.struct((JsonNode) r.get("data")), session.sqlContext()), false), text(r, "name"), told);
     StructType constants = FrazilPlan.struct((JsonNode) r.get("constants"));
     StructType keys = FrazilPlan.struct((JsonNode) r.get("keys"));
     HashMap options = new HashMap();
@@ -244,8 +250,8 @@ public class FrazilPlan {
     FileFormat format = kind.equals("parquet") ? new org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat() : kind.equals("orc")
       ? (FileFormat) new org.apache.spark.sql.execution.datasources.orc.OrcFileFormat() : new FrazilParquet(keys);
     HadoopFsRelation files = new HadoopFsRelation(new FrazilFiles(bridge, key, text(r, "root"), size, constants, keys, session.sparkContext()), constants, FrazilPlan.struct((JsonNode) r.get("data")),
-      scala.Option.empty(), format, map(options), session);
-    LogicalRelation leaf = counted(LogicalRelation$.MODULE$.apply(files, false), r, size);
+      scala.Option.empty(), format, map(options), set(session, (JsonNode) r.get("settings")));
+    LogicalRelation leaf = FrazilStatistics.on(LogicalRelation$.MODULE$.apply(files, false), text(r, "name"), told);
     HashMap found = new HashMap();
     scala.collection.Iterator i = leaf.output().iterator();
     while (i.hasNext()) { Attribute a = (Attribute) i.next(); found.put(a.name(), a); }
@@ -256,7 +262,7 @@ public class FrazilPlan {
       JsonNode s = (JsonNode) select.get(c);
       String name = ((JsonNode) s.get(0)).asText();
       boolean column = s.size() == 2;                       // [name, column] or [name, null, SQL text]
-      Expression e = column ? (Expression) found.get(((JsonNode) s.get(1)).asText()) : session.sessionState().sqlParser().parseExpression(((JsonNode) s.get(2)).asText());
+      Expression e = column ? (Expression) found.get(((JsonNode) s.get(1)).asText()) : parsed(session, ((JsonNode) s.get(2)).asText());
       resolved = resolved && column;
       out.add(new Alias(e, name, NamedExpression.newExprId(), FrazilPlan.seq(new ArrayList()), scala.Option.empty(), FrazilPlan.seq(new ArrayList()))); }
     LogicalPlan plan = new Project(FrazilPlan.seq(out), leaf);

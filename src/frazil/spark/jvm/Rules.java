@@ -44,11 +44,15 @@ public class FrazilRule extends Rule {
     return null;
   }
   boolean matches(Object node) {
+    if (!commands && node instanceof Aggregate) return FrazilAggregates.of(node) != null;
     Object target = commands ? target(node) : node;
     return target != null && table(target) != null && ((LogicalPlan) node).resolved()
       && (commands || node instanceof DataSourceV2Relation);
   }
-  Object replace(Object node, LogicalPlan plan) { return commands ? command((LogicalPlan) node) : scan((DataSourceV2Relation) node, plan); }
+  Object replace(Object node, LogicalPlan plan) {
+    if (node instanceof Aggregate) return FrazilAggregates.of(node).answered();
+    return commands ? command((LogicalPlan) node) : scan((DataSourceV2Relation) node, plan);
+  }
 
   LogicalPlan command(LogicalPlan node) {
     FrazilTable t = table(target(node));
@@ -68,8 +72,10 @@ public class FrazilRule extends Rule {
       AttributeReference a = (AttributeReference) i.next();
       if (n < t.schema.length() || used.contains(a.exprId())) names.add(a.name());
     }
-    String what = Frazil.json(Frazil.map(new Object[] {"columns", names, "options", relation.options().asCaseSensitiveMap()}));
-    LogicalPlan inner = (LogicalPlan) Frazil.ask(t.bridge, "scan", t.key, what, org.apache.spark.sql.classic.SparkSession.active());
+    org.apache.spark.sql.classic.SparkSession session = org.apache.spark.sql.classic.SparkSession.active();
+    String what = Frazil.json(Frazil.map(new Object[] {"columns", names, "options", relation.options().asCaseSensitiveMap(), "session", FrazilPlan.facts(session)}));
+    Object told = Frazil.ask(t.bridge, "scan", t.key, what, session);   // a description, or a plan that has the rows in it
+    LogicalPlan inner = told instanceof String ? FrazilPlan.plan(t.bridge, session, (String) told) : (LogicalPlan) told;
     Map byName = new HashMap();
     i = inner.output().iterator();
     while (i.hasNext()) { Attribute a = (Attribute) i.next(); byName.put(a.name(), a); }

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.data_file import Content
 from frazil.iceberg.entries import Entries
+from frazil.iceberg.incremental import appended_manifests
 from frazil.iceberg.manifest_list import DATA, read_manifest_list
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.snapshot import Snapshot
@@ -40,32 +42,46 @@ class Contents:
     equality_ids: frozenset[int] = frozenset()
     """The columns that equality deletes compare."""
 
+    @property
+    def deletes(self) -> bool:
+        """Whether there are deletes of any kind."""
+        return self.has_position_deletes or bool(self.equality_ids)
+
     def __iter__(self) -> Iterator[Entries]:
         return iter(self.data)
 
 
-def is_native(entries: Entries, newest_equality_delete: int) -> npt.NDArray[np.bool_]:
-    """Where Spark's own reader may read a file: a property of the file alone, whatever a query's filters are."""
+PARQUET, ORC = "parquet", "orc"
+
+
+def is_native(entries: Entries, formats: Iterable[str], newest_equality_delete: int) -> npt.NDArray[np.bool_]:
+    """Where Spark's own readers of these formats may read a file: a property of the file, whatever is asked of it."""
     lowered = pc.utf8_lower(entries.column(ids.FILE_FORMAT))
-    parquet: npt.NDArray[np.bool_] = pc.equal(lowered, "parquet").to_numpy(zero_copy_only=False)
-    result: npt.NDArray[np.bool_] = parquet & (entries.numpy(ids.SEQUENCE_NUMBER) >= newest_equality_delete)
+    readable: npt.NDArray[np.bool_] = pc.is_in(lowered, pa.array(list(formats), pa.string())).to_numpy(
+        zero_copy_only=False
+    )
+    result: npt.NDArray[np.bool_] = readable & (entries.numpy(ids.SEQUENCE_NUMBER) >= newest_equality_delete)
     return result
 
 
-_known: OrderedDict[tuple[str, int], Contents] = OrderedDict()
+_Key = tuple[str, int, tuple[int, ...] | None]
+_known: OrderedDict[_Key, Contents] = OrderedDict()
 _lock = Lock()
 
 
-def contents_of(metadata: TableMetadata, store: Store, snapshot: Snapshot | None) -> Contents:
-    """What a snapshot has. Snapshots never change: the answer is remembered."""
+def contents_of(
+    metadata: TableMetadata, store: Store, snapshot: Snapshot | None, appends: tuple[Snapshot, ...] | None = None
+) -> Contents:
+    """What a snapshot has, or what some appends added. Snapshots never change: the answer is remembered."""
     if snapshot is None:
         return Contents((), False, 0)
-    key = (metadata.table_uuid or metadata.location, snapshot.snapshot_id)
+    added_by = None if appends is None else tuple(one.snapshot_id for one in appends)
+    key = (metadata.table_uuid or metadata.location, snapshot.snapshot_id, added_by)
     with _lock:
         if key in _known:
             _known.move_to_end(key)
             return _known[key]
-    found = _read(metadata, store, snapshot)
+    found = _read(metadata, store, snapshot, appends)
     with _lock:
         _known[key] = found
         while len(_known) > _REMEMBERED:
@@ -73,14 +89,23 @@ def contents_of(metadata: TableMetadata, store: Store, snapshot: Snapshot | None
     return found
 
 
-def _read(metadata: TableMetadata, store: Store, snapshot: Snapshot) -> Contents:
-    specs = {spec.spec_id: spec for spec in metadata.partition_specs}
-    manifests = [item for item in read_manifest_list(store, snapshot, specs) if item.has_live_files]
+def forget() -> None:
+    """Forget what is remembered, as if no snapshot had been looked at."""
+    with _lock:
+        _known.clear()
+
+
+def _read(metadata: TableMetadata, store: Store, snapshot: Snapshot, appends: tuple[Snapshot, ...] | None) -> Contents:
+    if appends is None:
+        specs = {spec.spec_id: spec for spec in metadata.partition_specs}
+        manifests = [item for item in read_manifest_list(store, snapshot, specs) if item.has_live_files]
+    else:
+        manifests = appended_manifests(metadata, store, appends)
     reader = Context(metadata, store).reader
     data, positions, newest = [], False, 0
     compared: set[int] = set()
     for entries in reader.read([item for item in manifests if item.content == DATA], _COLUMNS):
-        live = entries.filter(entries.live)
+        live = entries.filter(entries.live if appends is None else entries.added_by(one.snapshot_id for one in appends))
         if len(live):
             data.append(Entries(live.spec, live.partition_type, {key: live.column(key) for key in _COLUMNS}))
     for entries in reader.read([item for item in manifests if item.content != DATA], _COLUMNS):

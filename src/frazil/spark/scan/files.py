@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +55,8 @@ class Relation:
     specs: frozenset[int] | None = None
     """Files of these partition specs only; None for all."""
     native: bool | None = None
-    """Files that Spark's reader can read, those it cannot, or (None) both."""
+    """Files that Spark's readers of `formats` can read, those they cannot, or (None) both."""
+    formats: tuple[str, ...] = ()
     newest_equality_delete: int = 0
     deletes: bool = False
     """Whether deletes travel with the files."""
@@ -63,14 +64,17 @@ class Relation:
     """The columns that equality deletes compare, by field id."""
     wanted: Schema = field(default_factory=lambda: Schema(()))
     """The columns of the table, with their own names (for the Arrow path)."""
+    appends: tuple[Snapshot, ...] | None = None
+    """Files that these snapshots added only; None for all of the snapshot."""
 
     def filter(self, text: str) -> Expression:
         """Filters that Spark pushed down, bound."""
         return pushed_filter(text, self.schema)
 
-    def plan(self, where: Expression) -> tuple[ScanPlan, list[PlannedFiles]]:
+    def plan(self, where: Expression, metrics_of: frozenset[int] = frozenset()) -> tuple[ScanPlan, list[PlannedFiles]]:
         """The plan of the snapshot, and what of it belongs to this relation."""
-        plan = Scan(self.metadata, self.store, self.snapshot, numbered(self.schema), where).plan()
+        scan = Scan(self.metadata, self.store, self.snapshot, numbered(self.schema), where)
+        plan = replace(scan, metrics_of=metrics_of, appends=self.appends).plan()
         return plan, [picked for part in plan.parts if len((picked := self._pick(part)).entries)]
 
     def _pick(self, part: PlannedFiles) -> PlannedFiles:
@@ -79,7 +83,7 @@ class Relation:
             return PlannedFiles(entries.slice(0, 0), part.deletes)
         if self.native is None:
             return part
-        mask = is_native(entries, self.newest_equality_delete) == self.native
+        mask = is_native(entries, self.formats, self.newest_equality_delete) == self.native
         if mask.all():
             return part
         rows = np.flatnonzero(mask)

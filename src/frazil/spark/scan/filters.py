@@ -50,6 +50,9 @@ class _NotUnderstoodError(Exception):
     """A part of a filter that has no meaning here."""
 
 
+_NOT_UNDERSTOOD = (_NotUnderstoodError, InvalidExpression, InvalidValue)
+
+
 @dataclass(frozen=True, slots=True)
 class _Operand:
     """A column by the ids on its path."""
@@ -63,6 +66,17 @@ def pushed_filter(text: str, schema: Schema) -> Expression:
     names = numbered(schema)
     translate = _Translation(schema, names)
     parts = [translate.weaker(tree) for tree in json.loads(text)]
+    return bind(names, and_(*parts), nan_ordered=True)
+
+
+def exact_filter(text: str, schema: Schema) -> Expression | None:
+    """As `pushed_filter`, but None unless it is true for the same rows as Spark's."""
+    names = numbered(schema)
+    translate = _Translation(schema, names)
+    try:
+        parts = [translate.exact(tree) for tree in json.loads(text)]
+    except _NOT_UNDERSTOOD:
+        return None
     return bind(names, and_(*parts), nan_ordered=True)
 
 
@@ -99,19 +113,19 @@ class _Translation:
         if kind == "Or":
             return or_(*(self.weaker(operand) for operand in operands))
         try:
-            return self._exact(tree)
-        except (_NotUnderstoodError, InvalidExpression, InvalidValue):
+            return self.exact(tree)
+        except _NOT_UNDERSTOOD:
             return AlwaysTrue()
 
-    def _exact(self, tree: Any) -> Expression:
+    def exact(self, tree: Any) -> Expression:
         """A filter that is true, false and unknown for the same rows as the tree."""
         if isinstance(tree, dict):
             return self._truth(tree)
         kind, *operands = tree
         if kind in ("And", "Or"):
-            return (and_ if kind == "And" else or_)(*(self._exact(operand) for operand in operands))
+            return (and_ if kind == "And" else or_)(*(self.exact(operand) for operand in operands))
         if kind == "Not":
-            return not_(self._exact(operands[0]))
+            return not_(self.exact(operands[0]))
         return self._checked(self._test(kind, operands))
 
     def _checked(self, leaf: Expression) -> Expression:

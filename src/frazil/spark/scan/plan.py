@@ -4,6 +4,7 @@ The relations are chosen before the query's filters are known, so by what holds 
 
 - Parquet files are read by Spark. One relation per set of identity partition columns: those are constants of each file,
   so Spark prunes by them, also dynamically. If the snapshot has deletes, its reader is one that applies them.
+- So are ORC files, by name, of tables whose columns never changed theirs, if nothing was deleted.
 - Other formats, and files that equality deletes of nested or floating columns may hit, are read by Python workers
   (`frazil.spark.scan.arrow`).
 - The option `frazil.scan` says `native` or `arrow` for all files.
@@ -15,35 +16,37 @@ import json
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import InvalidArgument, NotFound, Unsupported
-from frazil.iceberg import manifest_schema as ids
-from frazil.iceberg.entries import Entries, Mask
+from frazil.errors import NotFound, Unsupported
+from frazil.iceberg.entries import Entries
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.read import METADATA_COLUMNS
 from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.model.schema import PARTITION_ID, Schema
 from frazil.model.types import NestedField
-from frazil.spark.scan.contents import Contents, contents_of, is_native
+from frazil.spark.scan.contents import ORC, PARQUET, Contents, contents_of, is_native
 from frazil.spark.scan.executors import ship_classes
 from frazil.spark.scan.files import Relation, jvm_path, list_files
 from frazil.spark.scan.native import NativeColumns, output_struct
-from frazil.spark.scan.relations import identity_columns, key_fields, obstacle, partition_struct
+from frazil.spark.scan.options import ARROW, AUTO, NATIVE, SCAN, appends_asked_for, reader_settings, scan_mode
+from frazil.spark.scan.relations import identity_columns, key_fields, obstacle, orc_obstacle, partition_struct
+from frazil.spark.scan.statistics import Statistics, distinct_values, of_files
 from frazil.spark.types import Dialect
 
 if TYPE_CHECKING:
     from frazil.iceberg.snapshot import Snapshot
 
-NATIVE, ARROW, AUTO = "native", "arrow", "auto"
-OPTION = "frazil.scan"
 OWN = "deletes"
 """The kind of relation that our subclass of Spark's reader reads: it applies deletes."""
 
 _REMEMBERED = 1024
+_Group = tuple[str, tuple[int, ...]]
+"""A format, and the identity partition columns of the files."""
 
 
 @dataclass(frozen=True)
@@ -56,29 +59,17 @@ class Source:
     schema: Schema
     mode: str = AUTO
     name: str = "table"
-
-    def __post_init__(self) -> None:
-        if self.mode not in (NATIVE, ARROW, AUTO):
-            raise InvalidArgument(f"{OPTION} is {self.mode!r}", hint=f"use {NATIVE}, {ARROW} or {AUTO}")
+    appends: tuple[Snapshot, ...] | None = None
+    """What some snapshots added, instead of all of one."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Spark for this read alone."""
 
     @property
     def key(self) -> str:
         table = self.metadata.table_uuid or self.metadata.location
         snapshot = "none" if self.snapshot is None else self.snapshot.snapshot_id
-        return f"{table}@{snapshot}.{self.schema.schema_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much some files are, before deletes."""
-
-    bytes: int = 0
-    rows: int = 0
-
-    def plus(self, entries: Entries, mask: Mask) -> Size:
-        """With the files where the mask is true."""
-        size, rows = (int(entries.numpy(column)[mask].sum()) for column in (ids.FILE_SIZE, ids.RECORD_COUNT))
-        return Size(self.bytes + size, self.rows + rows)
+        appends = "" if self.appends is None else "+".join(["", *(str(one.snapshot_id) for one in self.appends)])
+        return f"{table}@{snapshot}{appends}.{self.schema.schema_id}"
 
 
 @dataclass(frozen=True)
@@ -89,12 +80,6 @@ class Described:
     document: dict[str, Any]
 
 
-def scan_mode(options: Mapping[str, str], session: Mapping[str, str]) -> str:
-    """How to read: by option, else by the session's setting."""
-    lowered = {key.lower(): value for key, value in options.items()}
-    return lowered.get(OPTION, session.get(f"spark.{OPTION}", AUTO)).lower()
-
-
 def describe(
     source: Source, columns: Sequence[str], dialect: Dialect, *, jvm_reads: bool, own_reader: bool = False
 ) -> list[Described]:
@@ -103,43 +88,54 @@ def describe(
     `jvm_reads` tells whether the JVM has a file system for the table's location; with `own_reader` it reads by our
     kind of Spark's reader also where nothing was deleted.
     """
-    contents = contents_of(source.metadata, source.store, source.snapshot)
+    contents = contents_of(source.metadata, source.store, source.snapshot, source.appends)
     if key_fields(source.metadata, contents.equality_ids) is not None:
         contents = replace(contents, newest_equality_delete=0)  # no file is out of the reader's reach for its deletes
-    reason = obstacle(source.metadata, source.schema)
-    if not jvm_reads:
-        reason = f"the JVM has no file system for {source.metadata.location}"
-    elif "_metadata" in {field.name.lower() for field in source.schema.fields}:
-        reason = "a column is named _metadata, as Spark's own"
+    reason, formats = _native_formats(source, columns, contents, jvm_reads)
     if source.mode == NATIVE:
-        _check_native(contents, reason)
-    native = source.mode != ARROW and reason is None
-    groups: dict[tuple[int, ...], set[int]] = {}
-    sizes: dict[tuple[int, ...] | None, Size] = {}
+        _check_native(contents, None if formats else reason, formats)
+    groups: dict[_Group, list[Entries]] = {}
+    rest: list[Entries] = []
     for entries in contents:
-        mask = is_native(entries, contents.newest_equality_delete) & native
-        if mask.any():
-            key = identity_columns(entries.spec, source.schema)
-            groups.setdefault(key, set()).add(entries.spec.spec_id)
-            sizes[key] = sizes.get(key, Size()).plus(entries, mask)
+        for kind in formats:
+            mask = is_native(entries, [kind], contents.newest_equality_delete)
+            if mask.any():
+                key = (kind, identity_columns(entries.spec, source.schema))
+                groups.setdefault(key, []).append(entries.filter(mask))
+        mask = is_native(entries, formats, contents.newest_equality_delete)
         if not mask.all():
-            sizes[None] = sizes.get(None, Size()).plus(entries, ~mask)
+            rest.append(entries.filter(~mask))
     layout = Layout(source, tuple(columns), dialect)
-    result = [
-        layout.native(identity, frozenset(specs), sizes[identity], contents, own_reader=own_reader)
-        for identity, specs in sorted(groups.items())
-    ]
-    if None in sizes:
-        result.append(layout.arrow(sizes[None], contents, everything=not groups))
+    found = sorted(groups.items(), key=itemgetter(0))
+    result = [layout.native(group, files, contents, own_reader=own_reader) for group, files in found]
+    if rest:
+        result.append(layout.arrow(rest, contents, tuple(formats) if groups else None))
     return result
 
 
-def _check_native(contents: Contents, reason: str | None) -> None:
-    foreign = any(not is_native(entries, contents.newest_equality_delete).all() for entries in contents)
+def _native_formats(
+    source: Source, columns: Sequence[str], contents: Contents, jvm_reads: bool
+) -> tuple[str | None, list[str]]:
+    """The formats that Spark's own readers may read of a table; and why not Parquet, if it is not among them."""
+    if source.mode == ARROW:
+        return None, []
+    if not jvm_reads:
+        return f"the JVM has no file system for {source.metadata.location}", []
+    if "_metadata" in {column.name.lower() for column in source.schema.fields}:
+        return "a column is named _metadata, as Spark's own", []
+    reason = obstacle(source.metadata, source.schema)
+    formats = [PARQUET] if reason is None else []
+    if not contents.deletes and orc_obstacle(source.metadata, source.schema, columns) is None:
+        formats.append(ORC)
+    return reason, formats
+
+
+def _check_native(contents: Contents, reason: str | None, formats: Sequence[str]) -> None:
+    foreign = any(not is_native(entries, formats, contents.newest_equality_delete).all() for entries in contents)
     if reason is None and foreign:
         reason = "it has files of another format than Parquet, or with equality deletes"
     if reason is not None:
-        raise Unsupported(f"Spark's reader cannot read this table: {reason}", hint=f"leave out {OPTION}={NATIVE}")
+        raise Unsupported(f"Spark's reader cannot read this table: {reason}", hint=f"leave out {SCAN}={NATIVE}")
 
 
 @dataclass(frozen=True)
@@ -159,19 +155,25 @@ class Layout:
         return output_struct(self._wanted, self.dialect)
 
     def native(
-        self, identity: tuple[int, ...], specs: frozenset[int], size: Size, contents: Contents, *, own_reader: bool
+        self,
+        group: _Group,
+        files: Sequence[Entries],
+        contents: Contents,
+        *,
+        own_reader: bool,
     ) -> Described:
-        """Parquet files of some specs, all with the same identity columns."""
-        source = self.source
+        """Files of one format, all with the same identity columns."""
+        source, (kind, identity) = self.source, group
+        specs = frozenset(entries.spec.spec_id for entries in files)
         columns = NativeColumns(source.metadata, source.schema, self.dialect, identity)
-        for field in self._wanted:
-            columns.add(field)
+        for column in self._wanted:
+            columns.add(column)
         compared = key_fields(source.metadata, contents.equality_ids) if not contents.newest_equality_delete else None
         keys, key_struct = columns.keys(compared or {})
         deletes = contents.has_position_deletes or bool(keys)
-        kind = OWN if deletes or own_reader else "parquet"
+        own = OWN if kind == PARQUET and (deletes or own_reader) else kind
         relation = Relation(
-            _key(source, kind, [*map(str, sorted(specs)), *columns.constants]),
+            _key(source, own, [*map(str, sorted(specs)), *columns.constants]),
             source.metadata,
             source.store,
             source.snapshot,
@@ -179,17 +181,19 @@ class Layout:
             tuple(columns.constants.values()),
             specs,
             native=True,
+            formats=(kind,),
             newest_equality_delete=contents.newest_equality_delete,
             deletes=deletes,
             keys=keys,
+            appends=source.appends,
         )
         document = {
-            "kind": kind,
+            "kind": own,
             "key": relation.key,
             "root": jvm_path(source.store, source.metadata.location),
             "name": source.name,
-            "size": size.bytes,
-            "rows": size.rows,
+            "statistics": of_files(files).document(),
+            "settings": dict(source.settings),
             "data": columns.data_struct(),
             "constants": columns.constants_struct(),
             "keys": key_struct,
@@ -197,20 +201,29 @@ class Layout:
         }
         return Described(relation, document)
 
-    def arrow(self, size: Size, contents: Contents, *, everything: bool) -> Described:
-        """Files that Python workers read."""
+    def arrow(self, files: Sequence[Entries], contents: Contents, native: tuple[str, ...] | None) -> Described:
+        """Files that Python workers read: those that Spark's readers of some formats do not, or (None) all."""
         source = self.source
         relation = Relation(
-            _key(source, ARROW, ["all" if everything else "rest", *self.columns]),
+            _key(source, ARROW, ["all" if native is None else "rest", *self.columns]),
             source.metadata,
             source.store,
             source.snapshot,
             source.schema,
-            native=None if everything else False,
+            native=None if native is None else False,
+            formats=native or (),
             newest_equality_delete=contents.newest_equality_delete,
             wanted=Schema(tuple(self._wanted), source.schema.schema_id),
+            appends=source.appends,
         )
-        return Described(relation, {"kind": ARROW, "key": relation.key, "size": size.bytes, "data": self.output()})
+        document = {
+            "kind": ARROW,
+            "key": relation.key,
+            "name": source.name,
+            "statistics": of_files(files).document(),
+            "data": self.output(),
+        }
+        return Described(relation, document)
 
 
 def column_named(metadata: TableMetadata, schema: Schema, name: str) -> NestedField:
@@ -233,10 +246,12 @@ def _key(source: Source, kind: str, parts: Sequence[str]) -> str:
 
 
 def logical_plan(bridge: Any, handle: Any, jsession: Any, columns: Sequence[str]) -> Any:
-    """The Java LogicalPlan that the optimizer rule puts in the place of a table."""
+    """The Java LogicalPlan of a table, for those who do not come by a query."""
     if getattr(bridge, "scans", None) is None:
         bridge.scans = Scans(bridge)
-    return bridge.scans.plan(handle, columns, jsession)
+    plans = bridge.classes.FrazilPlan
+    facts = json.loads(bridge.classes.Frazil.json(plans.facts(jsession)))
+    return plans.plan(bridge.key, jsession, bridge.scans.describe(handle, columns, jsession, facts))
 
 
 class Scans:
@@ -248,22 +263,29 @@ class Scans:
         self._lock = Lock()
         bridge.on("listFiles", self._list_files)
         bridge.on("readRows", self._read_rows)
+        bridge.on("statistics", self._statistics)
 
-    def plan(self, handle: Any, columns: Sequence[str], jsession: Any) -> Any:
-        """The Java LogicalPlan with these columns of a table."""
-        table, classes = handle.table, self._bridge.classes
-        mode = scan_mode(handle.options, _settings(jsession))
-        source = Source(table.metadata, table.store, handle.snapshot, handle.schema, mode, handle.name)
-        reads = mode != ARROW and _jvm_reads(classes, jsession, source)
-        by_name = reads and bool(classes.FrazilPlan.readsByName(jsession))
-        described = describe(source, columns, self._bridge.dialect, jvm_reads=reads, own_reader=by_name)
+    def describe(self, handle: Any, columns: Sequence[str], jsession: Any, facts: Mapping[str, Any]) -> str:
+        """The JSON that FrazilPlan makes the plan of, with these columns of a table.
+
+        `facts` are what the session says: `scan`, how to read; `byName`, whether its reader goes by names; `columns`,
+        whether its optimizer looks at statistics of columns.
+        """
+        source = source_of(handle, facts["scan"])
+        reads = source.mode != ARROW and _jvm_reads(self._bridge, jsession, source)
+        described = describe(
+            source, columns, self._bridge.dialect, jvm_reads=reads, own_reader=reads and facts["byName"]
+        )
         document: dict[str, Any] = {"relations": [item.document for item in described]}
+        if facts["columns"]:
+            for item in described:
+                item.document["statistics"] = _of_relation(item.relation, "[]", columns=True).document()
         if not described:
             document["schema"] = Layout(source, tuple(columns), self._bridge.dialect).output()
         self._remember(described)
         if any(item.document["kind"] == OWN for item in described):
             ship_classes(self._bridge.spark)
-        return classes.FrazilPlan.plan(self._bridge.key, jsession, json.dumps(document))
+        return json.dumps(document)
 
     def _remember(self, described: Sequence[Described]) -> None:
         with self._lock:
@@ -283,6 +305,9 @@ class Scans:
     def _list_files(self, key: str, filters: str, _: Any) -> bytes:
         return list_files(self._get(key).relation, filters)
 
+    def _statistics(self, key: str, filters: str, columns: bool) -> str:
+        return json.dumps(_of_relation(self._get(key).relation, filters, columns=columns).document())
+
     def _read_rows(self, key: str, asked: str, jsession: Any) -> Any:
         from frazil.spark.scan.arrow import read_rows
 
@@ -291,15 +316,33 @@ class Scans:
         return read_rows(found.relation, what["columns"], what["filters"], session, found.document["data"])
 
 
-def _settings(jsession: Any) -> dict[str, str]:
-    found = jsession.conf().getOption(f"spark.{OPTION}")
-    return {f"spark.{OPTION}": found.get()} if found.isDefined() else {}
+def source_of(handle: Any, mode: str | None) -> Source:
+    """What a handle reads, with the options it was given; `mode` is the session's."""
+    table, options = handle.table, handle.options
+    return Source(
+        table.metadata,
+        table.store,
+        handle.snapshot,
+        handle.schema,
+        scan_mode(options, mode),
+        handle.name,
+        appends_asked_for(table.metadata, handle.snapshot, options),
+        reader_settings(options, table.metadata.properties),
+    )
 
 
-def _jvm_reads(classes: Any, jsession: Any, source: Source) -> bool:
+def _of_relation(relation: Relation, filters: str, *, columns: bool) -> Statistics:
+    """The statistics of what filters leave of a relation."""
+    schema = relation.schema if columns else Schema(())
+    _, parts = relation.plan(relation.filter(filters), frozenset(column.id for column in schema.fields))
+    distinct = distinct_values(relation.metadata, relation.snapshot) if columns else {}
+    return of_files([part.entries for part in parts], schema, distinct)
+
+
+def _jvm_reads(bridge: Any, jsession: Any, source: Source) -> bool:
     try:
         place = jvm_path(source.store, source.metadata.location)
     except Unsupported:
         return False
     scheme = locations.parse(place).scheme
-    return scheme == "file" or bool(classes.FrazilPlan.hasFileSystem(jsession, scheme))
+    return scheme == "file" or bool(bridge.classes.FrazilPlan.hasFileSystem(jsession, scheme))
