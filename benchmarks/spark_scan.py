@@ -1,6 +1,7 @@
 """Queries of Spark on a lake's tables beside `spark.read.parquet` on the very same files.
 
-`python -m benchmarks.spark_scan SIDE FOLDER REPEAT` measures all queries of one side in one session, answered as JSON.
+`python -m benchmarks.spark_scan SIDE FOLDER REPEAT SLOW` measures the queries of one side in one session, and answers a
+line of JSON for each; those over many files, which take the peer minutes, only if SLOW is 1.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Query:
     ask: Callable[[DataFrame], int]
     ask_peer: Callable[[DataFrame], int] | None = None
     """What the peer does instead, if not the same."""
-    once: bool = False
-    """Slow enough that one call is enough to be fair."""
+    slow: bool = False
+    """Takes the peer minutes: one call is enough to be fair."""
 
 
 def _sum(*expressions: str, where: str = "TRUE") -> Callable[[DataFrame], int]:
@@ -63,7 +64,7 @@ def _sum(*expressions: str, where: str = "TRUE") -> Callable[[DataFrame], int]:
 
 
 ALL = _sum("sum(id)", "sum(customer)", "round(sum(amount))", "sum(length(word))", "sum(second(at))")
-SELECTIVE = _sum("sum(id)", "count(word)", where="customer = 4242")
+SELECTIVE = _sum("sum(id)", "count(word)", where="customer < 5")
 
 
 def queries(files: tuple[int, ...]) -> list[Query]:
@@ -80,7 +81,7 @@ def queries(files: tuple[int, ...]) -> list[Query]:
             0.1,
             lambda frame, count=count: len(frame.filter(f"n = {count - 1}").head(1)),  # type: ignore[misc]
             lambda frame: len(frame.head(1)),
-            once=True,
+            slow=True,
         )
         for count in files
     ]
@@ -144,8 +145,8 @@ def session() -> SparkSession:
     return builder.config("spark.log.level", "OFF").config("spark.sql.session.timeZone", "UTC").getOrCreate()
 
 
-def probe(side: str, folder: Path, repeat: int) -> dict[str, Measured]:
-    """Measure every query of one side in this process."""
+def probe(side: str, folder: Path, repeat: int, *, slow: bool) -> Iterator[tuple[str, Measured]]:
+    """Measure the queries of one side in this process."""
     paths: dict[str, list[str]] = json.loads((folder / PATHS).read_text())
     spark = session()
     frazil.connect(folder).attach(spark)
@@ -157,17 +158,16 @@ def probe(side: str, folder: Path, repeat: int) -> dict[str, Measured]:
         SHARED_CACHE.clear()
         contents.forget()
 
-    found = {}
     for query in queries(tuple(int(name[5:]) for name in paths if name.startswith("files"))):
+        if query.slow and not slow:
+            continue
         ask = query.ask if side == FRAZIL else query.ask_peer or query.ask
         for _ in range(3):  # warm up, on little
             query.ask(frame("small")) if query.table in ("rows", "small") else ask(frame(min(paths, key=_files(paths))))
         run = _on(ask, frame, query.table)
-        calls = 1 if query.once and side == PARQUET else repeat
-        job = Job(run, forget if query.once else lambda: None, _cpu(spark))
-        found[query.name] = measure(job, calls)
+        calls = 1 if query.slow and side == PARQUET else repeat
+        yield query.name, measure(Job(run, forget if query.slow else lambda: None, _cpu(spark)), calls)
     spark.stop()
-    return found
 
 
 def _on(ask: Callable[[DataFrame], int], frame: Callable[[str], DataFrame], table: str) -> Callable[[], int]:
@@ -198,9 +198,9 @@ def lines(folder: Path, count: int, files: tuple[int, ...], rounds: int, repeat:
     """One line for each query: fresh processes, the sides taking turns, the best of each."""
     prepare(folder, count, files)
     best: dict[tuple[str, str], Measured] = {}
-    for _ in range(rounds):
+    for number in range(rounds):
         for side in (FRAZIL, PARQUET):
-            for name, one in _fresh(side, folder, repeat).items():
+            for name, one in _fresh(side, folder, repeat, slow=number == 0):
                 known = best.get((side, name), one)
                 best[side, name] = replace(one, wall=min(one.wall, known.wall), cpu=min(one.cpu, known.cpu))
     for query in queries(files):
@@ -216,15 +216,17 @@ def lines(folder: Path, count: int, files: tuple[int, ...], rounds: int, repeat:
         yield Line(f"{name}: CPU", seconds(ours.cpu), seconds(theirs.cpu), f"{cpu:.2f}")
 
 
-def _fresh(side: str, folder: Path, repeat: int) -> dict[str, Measured]:
-    command = [sys.executable, "-m", "benchmarks.spark_scan", side, str(folder), str(repeat)]
+def _fresh(side: str, folder: Path, repeat: int, *, slow: bool) -> Iterator[tuple[str, Measured]]:
+    command = [sys.executable, "-m", "benchmarks.spark_scan", side, str(folder), str(repeat), str(int(slow))]
     told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
-    return {name: Measured(**one) for name, one in json.loads(told).items()}
+    for line in told.splitlines():
+        name, one = json.loads(line)
+        yield name, Measured(**one)
 
 
-def main(side: str, folder: str, repeat: str) -> None:
-    found = probe(side, Path(folder), int(repeat))
-    json.dump({name: asdict(one) for name, one in found.items()}, sys.stdout)
+def main(side: str, folder: str, repeat: str, slow: str) -> None:
+    for name, one in probe(side, Path(folder), int(repeat), slow=slow == "1"):
+        print(json.dumps([name, asdict(one)]), flush=True)
 
 
 if __name__ == "__main__":
