@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.iceberg import manifest_schema as ids
@@ -42,25 +41,15 @@ class Contents:
     equality_ids: frozenset[int] = frozenset()
     """The columns that equality deletes compare."""
 
-    @property
-    def deletes(self) -> bool:
-        """Whether there are deletes of any kind."""
-        return self.has_position_deletes or bool(self.equality_ids)
-
     def __iter__(self) -> Iterator[Entries]:
         return iter(self.data)
 
 
-PARQUET, ORC = "parquet", "orc"
-
-
-def is_native(entries: Entries, formats: Iterable[str], newest_equality_delete: int) -> npt.NDArray[np.bool_]:
-    """Where Spark's own readers of these formats may read a file: a property of the file, whatever is asked of it."""
+def is_native(entries: Entries, newest_equality_delete: int) -> npt.NDArray[np.bool_]:
+    """Where Spark's own reader may read a file: a property of the file alone, whatever a query's filters are."""
     lowered = pc.utf8_lower(entries.column(ids.FILE_FORMAT))
-    readable: npt.NDArray[np.bool_] = pc.is_in(lowered, pa.array(list(formats), pa.string())).to_numpy(
-        zero_copy_only=False
-    )
-    result: npt.NDArray[np.bool_] = readable & (entries.numpy(ids.SEQUENCE_NUMBER) >= newest_equality_delete)
+    parquet: npt.NDArray[np.bool_] = pc.equal(lowered, "parquet").to_numpy(zero_copy_only=False)
+    result: npt.NDArray[np.bool_] = parquet & (entries.numpy(ids.SEQUENCE_NUMBER) >= newest_equality_delete)
     return result
 
 

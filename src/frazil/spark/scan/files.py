@@ -55,8 +55,7 @@ class Relation:
     specs: frozenset[int] | None = None
     """Files of these partition specs only; None for all."""
     native: bool | None = None
-    """Files that Spark's readers of `formats` can read, those they cannot, or (None) both."""
-    formats: tuple[str, ...] = ()
+    """Files that Spark's reader can read, those it cannot, or (None) both."""
     newest_equality_delete: int = 0
     deletes: bool = False
     """Whether deletes travel with the files."""
@@ -83,7 +82,7 @@ class Relation:
             return PlannedFiles(entries.slice(0, 0), part.deletes)
         if self.native is None:
             return part
-        mask = is_native(entries, self.formats, self.newest_equality_delete) == self.native
+        mask = is_native(entries, self.newest_equality_delete) == self.native
         if mask.all():
             return part
         rows = np.flatnonzero(mask)

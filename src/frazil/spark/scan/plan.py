@@ -4,7 +4,6 @@ The relations are chosen before the query's filters are known, so by what holds 
 
 - Parquet files are read by Spark. One relation per set of identity partition columns: those are constants of each file,
   so Spark prunes by them, also dynamically. If the snapshot has deletes, its reader is one that applies them.
-- So are ORC files, by name, of tables whose columns never changed theirs, if nothing was deleted.
 - Other formats, and files that equality deletes of nested or floating columns may hit, are read by Python workers
   (`frazil.spark.scan.arrow`).
 - The option `frazil.scan` says `native` or `arrow` for all files.
@@ -17,7 +16,6 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +27,12 @@ from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.model.schema import PARTITION_ID, Schema
 from frazil.model.types import NestedField
-from frazil.spark.scan.contents import ORC, PARQUET, Contents, contents_of, is_native
+from frazil.spark.scan.contents import Contents, contents_of, is_native
 from frazil.spark.scan.executors import ship_classes
 from frazil.spark.scan.files import Relation, jvm_path, list_files
 from frazil.spark.scan.native import NativeColumns, output_struct
 from frazil.spark.scan.options import ARROW, AUTO, NATIVE, SCAN, appends_asked_for, reader_settings, scan_mode
-from frazil.spark.scan.relations import identity_columns, key_fields, obstacle, orc_obstacle, partition_struct
+from frazil.spark.scan.relations import identity_columns, key_fields, obstacle, partition_struct
 from frazil.spark.scan.statistics import Statistics, distinct_values, of_files
 from frazil.spark.types import Dialect
 
@@ -45,8 +43,6 @@ OWN = "deletes"
 """The kind of relation that our subclass of Spark's reader reads: it applies deletes."""
 
 _REMEMBERED = 1024
-_Group = tuple[str, tuple[int, ...]]
-"""A format, and the identity partition columns of the files."""
 
 
 @dataclass(frozen=True)
@@ -91,47 +87,36 @@ def describe(
     contents = contents_of(source.metadata, source.store, source.snapshot, source.appends)
     if key_fields(source.metadata, contents.equality_ids) is not None:
         contents = replace(contents, newest_equality_delete=0)  # no file is out of the reader's reach for its deletes
-    reason, formats = _native_formats(source, columns, contents, jvm_reads)
+    reason = obstacle(source.metadata, source.schema)
+    if not jvm_reads:
+        reason = f"the JVM has no file system for {source.metadata.location}"
+    elif "_metadata" in {field.name.lower() for field in source.schema.fields}:
+        reason = "a column is named _metadata, as Spark's own"
     if source.mode == NATIVE:
-        _check_native(contents, None if formats else reason, formats)
-    groups: dict[_Group, list[Entries]] = {}
-    rest: list[Entries] = []
+        _check_native(contents, reason)
+    native = source.mode != ARROW and reason is None
+    groups: dict[tuple[int, ...], set[int]] = {}
+    files: dict[tuple[int, ...] | None, list[Entries]] = {}
     for entries in contents:
-        for kind in formats:
-            mask = is_native(entries, [kind], contents.newest_equality_delete)
-            if mask.any():
-                key = (kind, identity_columns(entries.spec, source.schema))
-                groups.setdefault(key, []).append(entries.filter(mask))
-        mask = is_native(entries, formats, contents.newest_equality_delete)
+        mask = is_native(entries, contents.newest_equality_delete) & native
+        if mask.any():
+            key = identity_columns(entries.spec, source.schema)
+            groups.setdefault(key, set()).add(entries.spec.spec_id)
+            files.setdefault(key, []).append(entries.filter(mask))
         if not mask.all():
-            rest.append(entries.filter(~mask))
+            files.setdefault(None, []).append(entries.filter(~mask))
     layout = Layout(source, tuple(columns), dialect)
-    found = sorted(groups.items(), key=itemgetter(0))
-    result = [layout.native(group, files, contents, own_reader=own_reader) for group, files in found]
-    if rest:
-        result.append(layout.arrow(rest, contents, tuple(formats) if groups else None))
+    result = [
+        layout.native(identity, frozenset(specs), of_files(files[identity]), contents, own_reader=own_reader)
+        for identity, specs in sorted(groups.items())
+    ]
+    if None in files:
+        result.append(layout.arrow(of_files(files[None]), contents, everything=not groups))
     return result
 
 
-def _native_formats(
-    source: Source, columns: Sequence[str], contents: Contents, jvm_reads: bool
-) -> tuple[str | None, list[str]]:
-    """The formats that Spark's own readers may read of a table; and why not Parquet, if it is not among them."""
-    if source.mode == ARROW:
-        return None, []
-    if not jvm_reads:
-        return f"the JVM has no file system for {source.metadata.location}", []
-    if "_metadata" in {column.name.lower() for column in source.schema.fields}:
-        return "a column is named _metadata, as Spark's own", []
-    reason = obstacle(source.metadata, source.schema)
-    formats = [PARQUET] if reason is None else []
-    if not contents.deletes and orc_obstacle(source.metadata, source.schema, columns) is None:
-        formats.append(ORC)
-    return reason, formats
-
-
-def _check_native(contents: Contents, reason: str | None, formats: Sequence[str]) -> None:
-    foreign = any(not is_native(entries, formats, contents.newest_equality_delete).all() for entries in contents)
+def _check_native(contents: Contents, reason: str | None) -> None:
+    foreign = any(not is_native(entries, contents.newest_equality_delete).all() for entries in contents)
     if reason is None and foreign:
         reason = "it has files of another format than Parquet, or with equality deletes"
     if reason is not None:
@@ -156,24 +141,24 @@ class Layout:
 
     def native(
         self,
-        group: _Group,
-        files: Sequence[Entries],
+        identity: tuple[int, ...],
+        specs: frozenset[int],
+        statistics: Statistics,
         contents: Contents,
         *,
         own_reader: bool,
     ) -> Described:
-        """Files of one format, all with the same identity columns."""
-        source, (kind, identity) = self.source, group
-        specs = frozenset(entries.spec.spec_id for entries in files)
+        """Parquet files of some specs, all with the same identity columns."""
+        source = self.source
         columns = NativeColumns(source.metadata, source.schema, self.dialect, identity)
         for column in self._wanted:
             columns.add(column)
         compared = key_fields(source.metadata, contents.equality_ids) if not contents.newest_equality_delete else None
         keys, key_struct = columns.keys(compared or {})
         deletes = contents.has_position_deletes or bool(keys)
-        own = OWN if kind == PARQUET and (deletes or own_reader) else kind
+        kind = OWN if deletes or own_reader else "parquet"
         relation = Relation(
-            _key(source, own, [*map(str, sorted(specs)), *columns.constants]),
+            _key(source, kind, [*map(str, sorted(specs)), *columns.constants]),
             source.metadata,
             source.store,
             source.snapshot,
@@ -181,18 +166,17 @@ class Layout:
             tuple(columns.constants.values()),
             specs,
             native=True,
-            formats=(kind,),
             newest_equality_delete=contents.newest_equality_delete,
             deletes=deletes,
             keys=keys,
             appends=source.appends,
         )
         document = {
-            "kind": own,
+            "kind": kind,
             "key": relation.key,
             "root": jvm_path(source.store, source.metadata.location),
             "name": source.name,
-            "statistics": of_files(files).document(),
+            "statistics": statistics.document(),
             "settings": dict(source.settings),
             "data": columns.data_struct(),
             "constants": columns.constants_struct(),
@@ -201,17 +185,16 @@ class Layout:
         }
         return Described(relation, document)
 
-    def arrow(self, files: Sequence[Entries], contents: Contents, native: tuple[str, ...] | None) -> Described:
-        """Files that Python workers read: those that Spark's readers of some formats do not, or (None) all."""
+    def arrow(self, statistics: Statistics, contents: Contents, *, everything: bool) -> Described:
+        """Files that Python workers read."""
         source = self.source
         relation = Relation(
-            _key(source, ARROW, ["all" if native is None else "rest", *self.columns]),
+            _key(source, ARROW, ["all" if everything else "rest", *self.columns]),
             source.metadata,
             source.store,
             source.snapshot,
             source.schema,
-            native=None if native is None else False,
-            formats=native or (),
+            native=None if everything else False,
             newest_equality_delete=contents.newest_equality_delete,
             wanted=Schema(tuple(self._wanted), source.schema.schema_id),
             appends=source.appends,
@@ -220,7 +203,7 @@ class Layout:
             "kind": ARROW,
             "key": relation.key,
             "name": source.name,
-            "statistics": of_files(files).document(),
+            "statistics": statistics.document(),
             "data": self.output(),
         }
         return Described(relation, document)

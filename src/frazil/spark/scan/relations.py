@@ -23,20 +23,15 @@ from frazil.model.schema import Schema
 from frazil.model.transforms import IdentityTransform
 from frazil.model.types import (
     BinaryType,
-    BooleanType,
     DateType,
-    DecimalType,
     DoubleType,
     FixedType,
     FloatType,
     GeographyType,
     GeometryType,
-    IntegerType,
     ListType,
-    LongType,
     MapType,
     NestedField,
-    StringType,
     StructType,
     TimestampNsType,
     TimestamptzNsType,
@@ -71,37 +66,6 @@ def obstacle(metadata: TableMetadata, schema: Schema) -> str | None:
         if isinstance(field.type, StructType) and all(isinstance(part.type, UnknownType) for part in field.type.fields):
             return f"column {name!r} has no stored field"
     return None
-
-
-def orc_obstacle(metadata: TableMetadata, schema: Schema, columns: Iterable[str]) -> str | None:
-    """Why Spark's reader cannot read this table's ORC files, or None. It knows names only, and no positions."""
-    if metadata.property_reader.get(DEFAULT_NAME_MAPPING) is not None:
-        return "files may have other names (the table has a name mapping)"
-    own = {field.name for field in schema.fields}
-    hidden = [name for name in columns if name not in own and name not in _CONSTANTS]
-    if hidden:
-        return f"column {hidden[0]!r} is not in the files"
-    users: dict[tuple[int, str], set[int]] = defaultdict(set)
-    kinds: dict[int, set[tuple[str, str]]] = defaultdict(set)
-    for known in (*metadata.schemas, schema):
-        for parent, field in _struct_fields(known):
-            users[parent, field.name.lower()].add(field.id)
-        for field in known.all_fields():
-            kinds[field.id].add((field.name, str(field.type) if field.type.is_primitive else ""))
-    for field in schema.all_fields():
-        name = schema.name_of(field.id)
-        if field.type.is_primitive and not isinstance(field.type, _IN_ORC):
-            return f"column {name!r} has type {field.type}"
-        if len(kinds[field.id]) > 1 or field.initial_default is not None or field.name.lower().startswith("_col"):
-            return f"column {name!r} had another name or type, or has a default"
-    if any(len(numbers) > 1 for numbers in users.values()):
-        return "two columns have had the same name"
-    return None
-
-
-_CONSTANTS = frozenset({"_file", "_spec_id", "_partition"})
-_IN_ORC = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, StringType, BinaryType, DateType)
-"""Types that ORC's and Spark's mean the same by."""
 
 
 def _default_is_told(type_: Type) -> bool:
