@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from frazil.errors import Unsupported
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.delete_reader import DeleteReader
 from frazil.iceberg.entries import partition_array
@@ -24,7 +25,7 @@ from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.model.arrow import type_to_arrow
 from frazil.model.schema import PARTITION_ID, Schema
-from frazil.model.types import NestedField, StructType
+from frazil.model.types import NestedField, StructType, TimestampNsType, TimestamptzNsType, walk
 from frazil.spark.scan.files import Relation, routed
 from frazil.spark.scan.filters import numbered
 from frazil.spark.scan.spark_arrow import for_spark
@@ -108,6 +109,7 @@ def rows_frame(
 
     fields = {field.name: field for field in relation.wanted.fields}
     wanted = tuple(fields[name] for name in columns)
+    _check_types(wanted)
     plan, parts = relation.plan(relation.filter(filters))
     tasks = list(replace(plan, parts=tuple(parts)).tasks())
     rows = Rows(relation.store, _without_history(relation.metadata), relation.schema, wanted)
@@ -120,6 +122,17 @@ def rows_frame(
     chunks = [pickle.dumps([_without_metrics(task) for task in chunk]) for chunk in _chunks(tasks, session)]
     source = session.createDataFrame(pa.table({"tasks": pa.array(chunks, pa.binary())}))
     return source.mapInArrow(rows, schema)
+
+
+def _check_types(wanted: Sequence[NestedField]) -> None:
+    """Spark has types with nanoseconds that PySpark has no classes for."""
+    for column in wanted:
+        for field in (column, *walk(column.type)):
+            if isinstance(field.type, TimestampNsType | TimestamptzNsType):
+                raise Unsupported(
+                    f"column {column.name!r} has type {column.type}, which PySpark cannot hold",
+                    hint="leave it out, or read it in process: table.scan(columns=[...]).to_arrow()",
+                )
 
 
 def _from_here(rows: Rows, tasks: Sequence[FileScanTask], session: SparkSession, schema: Any) -> DataFrame:
