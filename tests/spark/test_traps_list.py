@@ -216,5 +216,5 @@ def test_the_internals_of_spark_that_deletes_rest_on_are_there(spark: Any) -> No
     status = jvm.java.lang.Class.forName(f"{sources}.FileStatusWithMetadata")
     kinds = [[kind.getName() for kind in made.getParameterTypes()] for made in status.getConstructors()]
     assert ["org.apache.hadoop.fs.FileStatus", "scala.collection.immutable.Map"] in kinds
-    name = jvm.org.apache.spark.sql.execution.datasources.FileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME()
+    name = jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME()
     assert name == "_tmp_metadata_row_index"
