@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException
 
+import frazil
 from frazil import ambient
 from frazil.errors import FrazilError
 from tests.spark.docs_sql.cases import World
@@ -199,7 +200,7 @@ def test_incremental_read_is_of_appended_rows_only(world: World) -> None:
     assert read(first, third) == [(2,), (3,)]
     assert read(second, third) == [(3,)]
     assert read(first, last) == read(first) == [(2,), (3,), (4,)]
-    with pytest.raises(FrazilError, match="before snapshot"):
+    with pytest.raises(FrazilError, match=" before "):
         read(third, second)
     with pytest.raises(FrazilError, match="start-snapshot-id"):
         world.spark.read.option("end-snapshot-id", third).table("prod.db.t").collect()
@@ -230,7 +231,7 @@ FUNCTIONS = [
     ("months(ts)", 574),
     ("days(ts)", dt.date(2017, 11, 16)),
     ("days(day)", dt.date(2017, 11, 16)),
-    ("hours(ts)", 419806),
+    ("hours(ts)", 419686),
     ("truncate(10, id)", 30),
     ("truncate(4, data)", "iceb"),
 ]
@@ -243,11 +244,10 @@ def test_spark_sql_functions(spark: SparkSession, values: str, call: str, expect
 
 
 def test_functions_of_the_current_catalog_need_no_catalog_name(world: World, values: str) -> None:
+    """The page asks for `iceberg_version()`, of a library that is not here; ours has a version too."""
     world.sql("USE prod")
     try:
-        [(version,)] = world.sql("SELECT system.iceberg_version()")
-        assert isinstance(version, str)
-        assert version
+        assert world.sql("SELECT system.frazil_version()") == [(frazil.__version__,)]
         found = world.sql("SELECT system.bucket(16, id), system.days(ts) FROM prod.db.values WHERE id = 34")
         assert found == [(3, dt.date(2017, 11, 16))]
     finally:
