@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from frazil.errors import FrazilError
 from tests.spark.docs_sql.cases import Case, World, columns, partitioning
 
 if TYPE_CHECKING:
@@ -101,9 +102,12 @@ def test_wap_branch_write(world: World) -> None:
     world.sql(f"{TABLE} TBLPROPERTIES ('write.wap.enabled' = 'true')")
     world.sql("INSERT INTO prod.db.table VALUES (0, 'old')")
     world.sql("ALTER TABLE prod.db.table CREATE BRANCH `audit-branch`")
+    world.sql("ALTER TABLE prod.db.table CREATE BRANCH other")
     world.sql("SET spark.wap.branch = audit-branch")
     try:
         world.sql("INSERT INTO prod.db.table VALUES (3, 'c')")
+        with pytest.raises(FrazilError, match=r"spark\.wap\.branch"):
+            world.sql("INSERT INTO prod.db.table.branch_other VALUES (4, 'd')")
     finally:
         world.spark.conf.unset("spark.wap.branch")
     assert world.sql(ROWS) == [(0, "old")]
