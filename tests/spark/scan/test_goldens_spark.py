@@ -32,11 +32,15 @@ ONLY_BY_ARROW = {
 BY_ARROW_ON_40 = {case for case in TABLES if case.startswith("variant") and pyspark.__version__.startswith("4.0")}
 
 
-def wanted(table: Any, schema: Schema) -> list[str]:
-    """The columns whose types this Spark can hold, and hidden ones."""
+def held(schema: Schema) -> Schema:
+    """The columns that this Spark has types for."""
     lacking = columns_spark_lacks(pyspark.__version__, schema)
-    lineage = LINEAGE if table.format_version >= 3 else ()
-    return [*(column for column in schema.columns if column not in lacking), *lineage, *EXTRA]
+    return schema.select([column for column in schema.columns if column not in lacking])
+
+
+def wanted(table: Any, schema: Schema) -> list[str]:
+    """All of them, and hidden ones."""
+    return [*schema.columns, *(LINEAGE if table.format_version >= 3 else ()), *EXTRA]
 
 
 @cache
@@ -45,7 +49,7 @@ def rows_of_kernel(case: str) -> dict[int, Counter[str]]:
     table, _ = golden(case)
     scans = {}
     for snapshot in table.snapshots:
-        schema = table.metadata.schema_of(snapshot)
+        schema = held(table.metadata.schema_of(snapshot))
         scans[snapshot.snapshot_id] = Scan(table.metadata, table.store, snapshot, schema).select(*wanted(table, schema))
     return {number: rows_in_process(scan) for number, scan in scans.items()}
 
@@ -57,7 +61,7 @@ def test_rows_at_every_snapshot_are_those_of_the_kernel(case: str, mode: str, re
     table, told = golden(case)
 
     def rows(snapshot: Snapshot) -> Counter[str]:
-        schema = table.metadata.schema_of(snapshot)
+        schema = held(table.metadata.schema_of(snapshot))
         return rows_of(read(table, snapshot, schema, wanted(table, schema), mode))
 
     with ThreadPoolExecutor(READERS) as pool:
@@ -90,9 +94,7 @@ def test_vectors_of_many_positions_leave_the_right_rows(mode: str, read: Callabl
 @pytest.mark.parametrize("case", [case for case in TABLES if case not in ONLY_BY_ARROW])
 def test_what_spark_reads_itself_is_planned_so(case: str, read: Callable[..., Any]) -> None:
     table, told = golden(case)
-    lacking = columns_spark_lacks(pyspark.__version__, table.schema)
-    columns = [column for column in table.schema.columns if column not in lacking]
-    plan = read(table, columns=columns, mode=AUTO)._jdf.queryExecution().optimizedPlan().toString()
+    plan = read(table, schema=held(table.schema), mode=AUTO)._jdf.queryExecution().optimizedPlan().toString()
     formats = {entry["file_format"].lower() for entry in told["entries"] if entry["content"] == "data"}
     if formats == {"parquet"} and case not in BY_ARROW_ON_40 and case != "eq_deletes_nested":
         assert "Frazil by Arrow" not in plan

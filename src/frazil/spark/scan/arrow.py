@@ -6,6 +6,7 @@ DataFrame, and `mapInArrow` reads them where the executors are.
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from frazil.errors import Unsupported
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.delete_reader import DeleteReader
 from frazil.iceberg.entries import partition_array
@@ -25,9 +25,10 @@ from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.model.arrow import type_to_arrow
 from frazil.model.schema import PARTITION_ID, Schema
-from frazil.model.types import NestedField, StructType, TimestampNsType, TimestamptzNsType, walk
+from frazil.model.types import NestedField, StructType
 from frazil.spark.scan.files import Relation, routed
 from frazil.spark.scan.filters import numbered
+from frazil.spark.scan.relations import quoted_name
 from frazil.spark.scan.spark_arrow import for_spark
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ BATCH_ROWS = 32_768
 _CHUNKS_PER_CORE = 4
 _CHUNK_BYTES = 64 << 20
 _NO_COLUMNS = "_frazil_nothing"
+_NANOSECONDS = ("timestamp_ntz(9)", "timestamp_ltz(9)")
 
 
 @dataclass(frozen=True)
@@ -109,30 +111,41 @@ def rows_frame(
 
     fields = {field.name: field for field in relation.wanted.fields}
     wanted = tuple(fields[name] for name in columns)
-    _check_types(wanted)
     plan, parts = relation.plan(relation.filter(filters))
     tasks = list(replace(plan, parts=tuple(parts)).tasks())
     rows = Rows(relation.store, _without_history(relation.metadata), relation.schema, wanted)
     kinds = {field["name"]: field for field in struct["fields"]}
-    schema = SparkStruct.fromJson({"type": "struct", "fields": [kinds[name] for name in columns]})
+    told = [kinds[name] for name in columns]
+    schema = SparkStruct.fromJson({"type": "struct", "fields": _held(told)})
     if not columns:
         schema = SparkStruct([StructField(_NO_COLUMNS, BooleanType())])
     if locations.parse(routed(relation.store, relation.metadata.location)).scheme == "memory":
-        return _from_here(rows, tasks, session, schema)
-    chunks = [pickle.dumps([_without_metrics(task) for task in chunk]) for chunk in _chunks(tasks, session)]
-    source = session.createDataFrame(pa.table({"tasks": pa.array(chunks, pa.binary())}))
-    return source.mapInArrow(rows, schema)
+        frame = _from_here(rows, tasks, session, schema)
+    else:
+        chunks = [pickle.dumps([_without_metrics(task) for task in chunk]) for chunk in _chunks(tasks, session)]
+        source = session.createDataFrame(pa.table({"tasks": pa.array(chunks, pa.binary())}))
+        frame = source.mapInArrow(rows, schema)
+    return frame if _held(told) == told else _as_told(frame, told, session)
 
 
-def _check_types(wanted: Sequence[NestedField]) -> None:
-    """Spark has types with nanoseconds that PySpark has no classes for."""
-    for column in wanted:
-        for field in (column, *walk(column.type)):
-            if isinstance(field.type, TimestampNsType | TimestamptzNsType):
-                raise Unsupported(
-                    f"column {column.name!r} has type {column.type}, which PySpark cannot hold",
-                    hint="leave it out, or read it in process: table.scan(columns=[...]).to_arrow()",
-                )
+def _held(kind: Any) -> Any:
+    """A type as PySpark has it: times with nanoseconds, which only the JVM has, are texts."""
+    if isinstance(kind, str):
+        return "string" if kind in _NANOSECONDS else kind
+    if isinstance(kind, list):
+        return [_held(part) for part in kind]
+    return {key: _held(part) if key not in ("name", "metadata") else part for key, part in kind.items()}
+
+
+def _as_told(frame: DataFrame, fields: Sequence[Any], session: SparkSession) -> DataFrame:
+    """Columns that are held in other types, cast by the JVM."""
+    types = session._jvm.org.apache.spark.sql.types.DataType  # type: ignore[union-attr]
+    shown = []
+    for field in fields:
+        name = quoted_name(field["name"])
+        told = types.fromJson(json.dumps(field["type"])).sql()
+        shown.append(name if _held(field["type"]) == field["type"] else f"CAST({name} AS {told}) AS {name}")
+    return frame.selectExpr(*shown)
 
 
 def _from_here(rows: Rows, tasks: Sequence[FileScanTask], session: SparkSession, schema: Any) -> DataFrame:
