@@ -130,11 +130,11 @@ def rows_frame(
 
 def _held(kind: Any) -> Any:
     """A type as PySpark has it: times with nanoseconds, which only the JVM has, are texts."""
-    if isinstance(kind, str):
-        return "string" if kind in _NANOSECONDS else kind
     if isinstance(kind, list):
         return [_held(part) for part in kind]
-    return {key: _held(part) if key not in ("name", "metadata") else part for key, part in kind.items()}
+    if isinstance(kind, dict):
+        return {key: part if key in ("name", "metadata") else _held(part) for key, part in kind.items()}
+    return "string" if kind in _NANOSECONDS else kind
 
 
 def _as_told(frame: DataFrame, fields: Sequence[Any], session: SparkSession) -> DataFrame:
