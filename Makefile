@@ -3,13 +3,14 @@
 PYTHON ?= python3
 JOBS ?= 2
 VENV := .venv
+OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
-.PHONY: help demo test test-spark test-all lint format bench interop docs wasm lock clean distclean
+.PHONY: help demo test test-spark test-oldest test-all lint format bench interop docs wasm lock clean distclean
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -18,10 +19,14 @@ demo: $(VENV)/.ready-base  ## a tour of Frazil, in a temporary warehouse
 	@$(BIN)/python -m examples.demo
 
 test: lint  ## style, types, layers, then all tests but the slow ones
-	$(PYTEST) -n $(JOBS) -m "not slow" --ignore tests/spark --ignore src/frazil/spark
+	$(PYTEST) -n $(JOBS) -m "not slow" --ignore tests/spark --ignore tests/conformance --ignore src/frazil/spark
+	$(PYTEST) tests/conformance -m smoke
 
 test-spark: $(VENV)/.ready-dev  ## the tests of the Spark engine, which is being built
-	$(PYTEST) tests/spark src/frazil/spark -m "not slow"
+	$(PYTEST) tests/conformance tests/spark src/frazil/spark -m "not slow"
+
+test-oldest: $(OLDEST)/.ready-dev  ## the tests of the engine, on the oldest Spark that it supports
+	$(OLDEST)/bin/python -m pytest tests/conformance tests/spark src/frazil/spark -m "not slow"
 
 test-all: lint  ## everything, the slow tests and the engine's as well
 	$(PYTEST) -n $(JOBS) --dist loadgroup
@@ -58,8 +63,8 @@ clean:  ## remove what the commands made, but not the environment
 	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests tools examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
-distclean: clean  ## remove the environment as well
-	rm -rf $(VENV)
+distclean: clean  ## remove the environments as well
+	rm -rf $(VENV) $(OLDEST)
 
 # One stamp for each set of dependency groups; bootstrap.py touches it when all is in place.
 $(VENV)/.ready-base: pyproject.toml tools/constraints.txt tools/bootstrap.py
@@ -67,3 +72,6 @@ $(VENV)/.ready-base: pyproject.toml tools/constraints.txt tools/bootstrap.py
 
 $(VENV)/.ready-%: pyproject.toml tools/constraints.txt tools/bootstrap.py
 	@$(PYTHON) tools/bootstrap.py $*
+
+$(OLDEST)/.ready-dev: pyproject.toml tools/constraints.txt tools/bootstrap.py
+	@FRAZIL_VENV=$(OLDEST) $(PYTHON) tools/bootstrap.py dev 'pyspark==4.0.*'

@@ -1,8 +1,9 @@
-"""Make the project's environment in `.venv`: ``python3 tools/bootstrap.py [dev] [docs]``.
+"""Make the project's environment in `.venv`: ``python3 tools/bootstrap.py [dev] [docs] [package==version]``.
 
 Needs nothing but the standard library, because a fresh Debian machine has no more: no pip, no ensurepip (Debian keeps
 it in python3-venv), perhaps no certificates. Arguments name dependency groups of pyproject.toml; without any, Frazil
-and its own dependencies are installed. Versions come from tools/constraints.txt.
+and its own dependencies are installed. Versions come from tools/constraints.txt, but for packages that are named here
+with another one. FRAZIL_VENV names another folder than `.venv`.
 
 Where packages come from is the machine's business: PIP_INDEX_URL, UV_DEFAULT_INDEX, UV_INDEX_URL and pip.conf are
 honoured, and the public index is the default.
@@ -25,7 +26,7 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
+VENV = ROOT / os.environ.get("FRAZIL_VENV", ".venv")
 PYTHON = VENV / "bin" / "python"
 OLDEST_PYTHON = (3, 11)
 
@@ -98,10 +99,10 @@ def usable() -> bool:
 
 
 def create() -> None:
-    """Make an empty `.venv` if there is none that works."""
+    """Make an empty environment if there is none that works."""
     if usable():
         return
-    say(f"making .venv with Python {sys.version.split()[0]}")
+    say(f"making {VENV.name} with Python {sys.version.split()[0]}")
     shutil.rmtree(VENV, ignore_errors=True)
     run(sys.executable, "-m", "venv", "--without-pip", VENV)
 
@@ -181,10 +182,22 @@ def provide_pip() -> None:
 # Filling it.
 
 
-def wanted(groups: list[str]) -> list[str]:
+def wanted(named: list[str]) -> list[str]:
     """The arguments, the same for pip and uv, that name what to install."""
-    named = [part for group in groups for part in ("--group", group)]
-    return ["install", "--constraint", "tools/constraints.txt", "--editable", ".", *named]
+    packages = [name for name in named if "==" in name]
+    groups = [part for name in named if name not in packages for part in ("--group", name)]
+    return ["install", "--constraint", constraints(packages), "--editable", ".", *groups, *packages]
+
+
+def constraints(packages: list[str]) -> str:
+    """The file with the versions of everything, without those of packages that are wanted in another one."""
+    locked = ROOT / "tools" / "constraints.txt"
+    if not packages:
+        return str(locked)
+    others = tuple(package.partition("==")[0] + "==" for package in packages)
+    left = VENV / "constraints.txt"
+    left.write_text("".join(line for line in locked.read_text().splitlines(True) if not line.startswith(others)))
+    return str(left)
 
 
 def fill_with_uv(groups: list[str]) -> None:
@@ -228,7 +241,7 @@ def main(groups: list[str]) -> int:
         return 1
     try:
         create()
-        say(f"installing {' and '.join(['frazil', *groups])} into .venv (minutes at first, seconds later)")
+        say(f"installing {' and '.join(['frazil', *groups])} into {VENV.name} (minutes at first, seconds later)")
         try:
             fill_with_uv(groups)
         except Failed as failed:
@@ -238,7 +251,7 @@ def main(groups: list[str]) -> int:
     except Failed as failed:
         print(failed)
         return 1
-    stamp = VENV / f".ready-{'-'.join(groups) or 'base'}"
+    stamp = VENV / f".ready-{'-'.join(name for name in groups if '==' not in name) or 'base'}"
     stamp.touch()
     say("ready")
     return 0

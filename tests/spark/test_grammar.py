@@ -13,6 +13,7 @@ from frazil.errors import AlreadyExists, ColumnNotFound, FrazilError, RefNotFoun
 from frazil.spark import grammar
 from frazil.spark.grammar import (
     AddPartitionField,
+    AlterColumn,
     BadStatement,
     DropPartitionField,
     DropRef,
@@ -66,6 +67,8 @@ DAY = 86_400_000
         ),
         ("DROP BRANCH b", DropRef("branch", "b")),
         ("DROP TAG IF EXISTS t", DropRef("tag", "t", if_exists=True)),
+        ("ALTER COLUMN a.b TYPE decimal(9,2) COMMENT 'x'", AlterColumn(("a", "b"), "decimal ( 9 , 2 )", "'x'")),
+        ('CHANGE COLUMN s TYPE map<int, int> COMMENT "it\'s"', AlterColumn(("s",), "map < int , int >", '"it\'s"')),
     ],
 )
 def test_statements_are_read_as_documented(text, change):
@@ -83,6 +86,10 @@ def test_statements_are_read_as_documented(text, change):
         "ALTER TABLE",
         "ALTER TABLE t",
         "ALTER TABLE t ADD COLUMN x INT",
+        "ALTER TABLE t ALTER COLUMN x TYPE INT",
+        "ALTER TABLE t ALTER COLUMN x TYPE INT COMMENT",
+        "ALTER TABLE t ALTER COLUMN x COMMENT 'y'",
+        "ALTER TABLE t ALTER COLUMN x SET DEFAULT 'y'",
         "ALTER TABLE t SET x",
         "DROP TAG t",
         "x ? y",
@@ -104,6 +111,8 @@ def test_other_texts_are_left_to_spark(text):
         ("DROP BRANCH b c", "the end"),
         ("WRITE", "ORDERED BY"),
         ("WRITE SOMEHOW", "ORDERED BY"),
+        ("ALTER COLUMN x TYPE INT COMMENT y", "a text"),
+        ("ALTER COLUMN x TYPE INT COMMENT 'y' FIRST", "the end"),
     ],
 )
 def test_statements_gone_wrong_say_where(text, expected):

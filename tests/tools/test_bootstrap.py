@@ -96,3 +96,15 @@ def test_an_index_that_cannot_be_reached_is_named_as_the_reason(
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
     with pytest.raises(bootstrap.Failed, match="cannot reach the package index"):
         bootstrap.pip_by_download()
+
+
+def test_a_package_can_be_had_in_another_version_than_the_locked_one(
+    bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "constraints.txt").write_text("pyspark==4.3.0\npyspark-more==1\nnumpy==2.4.6\n")
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    wanted = bootstrap.wanted(["dev", "pyspark==4.0.*"])
+    assert wanted[-3:] == ["--group", "dev", "pyspark==4.0.*"]
+    assert Path(wanted[2]).read_text() == "pyspark-more==1\nnumpy==2.4.6\n"
+    assert bootstrap.wanted(["dev"])[2] == str(tmp_path / "tools" / "constraints.txt")

@@ -297,7 +297,10 @@ class _Parser:
                 return inner
             if token.value in "+-" and self.token.kind in {"integer", "decimal", "float"}:
                 number = self.number(self.next())
-                return _Literal(-number if token.value == "-" else number)
+                if token.value == "+":
+                    return _Literal(number)
+                # minus would round a decimal to the 28 digits of Python's context
+                return _Literal(number.copy_negate() if isinstance(number, Decimal) else -number)
         elif token.kind in {"integer", "decimal", "float"}:
             return _Literal(self.number(token))
         elif token.kind == "text":

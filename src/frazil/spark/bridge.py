@@ -105,6 +105,7 @@ def _dialect(spark: SparkSession) -> Dialect:
         time=newest.time and conf.get("spark.sql.timeType.enabled", "true") == "true",
         geo=newest.geo,
         nanoseconds=newest.nanoseconds and conf.get("spark.sql.timestampNanosTypes.enabled", "false") == "true",
+        variants_in_files=newest.variants_in_files,
     )
 
 

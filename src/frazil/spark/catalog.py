@@ -49,6 +49,10 @@ class Tables:
         parts = json.loads(name)
         with table_errors(self._bridge, parts):
             handle = self.resolve(parts)
+        if handle.pinned and (version is not None or micros is not None):
+            raise InvalidArgument(
+                f"{parts[-1]} says which version of the table is meant, and AS OF says it again", hint="name it once"
+            )
         if version is not None:
             handle = at_version(handle, version)
         elif micros is not None:

@@ -19,7 +19,9 @@ from frazil.errors import InvalidName
 from frazil.spark.describe import quoted_name
 
 _TOKEN = re.compile(
-    r"""\s*(?:--[^\n]*(?:\n|$)|/\*.*?\*/|(?P<name>`(?:[^`]|``)*`)|(?P<word>\w+)|(?P<mark>[(),.;\-]))""", re.DOTALL
+    r"""\s*(?:--[^\n]*(?:\n|$)|/\*.*?\*/|(?P<name>`(?:[^`]|``)*`)|(?P<word>\w+)|(?P<mark>[(),.;:<>\-])
+    |(?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"))""",
+    re.DOTALL | re.VERBOSE,
 )
 _UNIT_MS = {"DAYS": 86_400_000, "HOURS": 3_600_000, "MINUTES": 60_000}
 RefKind = Literal["branch", "tag"]
@@ -105,6 +107,15 @@ class DropRef:
     if_exists: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class AlterColumn:
+    """ALTER COLUMN ... TYPE ... COMMENT ...: Spark's grammar takes one of both. Type and comment are SQL texts."""
+
+    path: tuple[str, ...]
+    type: str
+    comment: str
+
+
 Change = (
     AddPartitionField
     | DropPartitionField
@@ -122,7 +133,7 @@ class Statement:
     """A change of a table, by the parts of its name as it is written."""
 
     table: tuple[str, ...]
-    change: Change
+    change: Change | AlterColumn
 
 
 def parse(text: str) -> Statement | None:
@@ -225,7 +236,7 @@ class _Parser:
             raise
         return Statement(table, change)
 
-    def _rule(self) -> Callable[[], Change] | None:
+    def _rule(self) -> Callable[[], Change | AlterColumn] | None:
         for words, rule in (
             (("ADD", "PARTITION", "FIELD"), self._add_field),
             (("DROP", "PARTITION", "FIELD"), self._drop_field),
@@ -235,6 +246,8 @@ class _Parser:
             (("DROP", "IDENTIFIER", "FIELDS"), self._drop_identifiers),
             (("DROP", "BRANCH"), lambda: self._drop_ref("branch")),
             (("DROP", "TAG"), lambda: self._drop_ref("tag")),
+            (("ALTER", "COLUMN"), self._alter_column),
+            (("CHANGE", "COLUMN"), self._alter_column),
         ):
             if self._accept(*words):
                 return rule
@@ -348,6 +361,24 @@ class _Parser:
             if count is None or self._peek().isdecimal():
                 snapshot_age = self._age()
         return PutRef(kind, name, create, replace, if_not_exists, snapshot_id, max_ref_age, count, snapshot_age)
+
+    def _alter_column(self) -> AlterColumn:
+        try:
+            path = self._names()
+            self._expect("TYPE")
+        except BadStatement:
+            raise NotOurs from None
+        start = self._next
+        while self._next < len(self._tokens) and self._peek() != "COMMENT":
+            self._next += 1
+        type_ = " ".join(text for _, text in self._tokens[start : self._next])
+        if not (type_ and self._accept("COMMENT") and self._next < len(self._tokens)):
+            raise NotOurs
+        kind, comment = self._tokens[self._next]
+        if kind != "text":
+            raise self._wrong("a text")
+        self._next += 1
+        return AlterColumn(path, type_, comment)
 
     def _age(self) -> int:
         number = self._number()

@@ -11,6 +11,7 @@ from frazil.iceberg.properties import WRITE_DISTRIBUTION_MODE
 from frazil.iceberg.table import IcebergTable
 from frazil.spark import grammar
 from frazil.spark.exceptions import table_errors
+from frazil.spark.types import type_from_spark
 
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
@@ -56,9 +57,19 @@ class Statements:
         assert statement is not None
         with table_errors(self._bridge, parts):
             table = self._bridge.lake.table(parts)
-        change(table, statement.change)
+        if isinstance(statement.change, grammar.AlterColumn):
+            self._alter_column(table, statement.change)
+        else:
+            change(table, statement.change)
         self._bridge.refresh(table.identifier)
         return "[]"
+
+    def _alter_column(self, table: IcebergTable, wanted: grammar.AlterColumn) -> None:
+        """Spark itself reads the type and the comment."""
+        frame = self._bridge.spark.sql(f"SELECT CAST(NULL AS {wanted.type}) AS value, {wanted.comment} AS comment")
+        type_ = type_from_spark(frame.schema["value"].dataType.jsonValue())
+        comment = frame.collect()[0]["comment"]
+        table.update_schema().update_column(wanted.path, type_, doc=comment).commit()
 
 
 def change(table: IcebergTable, wanted: grammar.Change) -> None:

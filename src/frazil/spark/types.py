@@ -65,16 +65,19 @@ class Dialect:
     time: bool = True
     geo: bool = True
     nanoseconds: bool = True
+    variants_in_files: bool = True
+    """Whether its Parquet library knows what variants are: an older one reads no file that has any."""
 
     @classmethod
     def of_version(cls, version: str) -> Dialect:
         """The types of a Spark version such as `4.0.1`.
 
         >>> Dialect.of_version("4.0.1"), Dialect.of_version("4.3.0").nanoseconds
-        (Dialect(time=False, geo=False, nanoseconds=False), True)
+        (Dialect(time=False, geo=False, nanoseconds=False, variants_in_files=False), True)
         """
         numbers = tuple(int(part) for part in version.split(".")[:2])
-        return cls(time=numbers >= (4, 1), geo=numbers >= (4, 1), nanoseconds=numbers >= (4, 3))
+        newer = numbers >= (4, 1)
+        return cls(time=newer, geo=newer, nanoseconds=numbers >= (4, 3), variants_in_files=newer)
 
 
 NEWEST = Dialect()
@@ -102,6 +105,11 @@ _TEMPORAL_WORDS: dict[type[Type], str] = {
     TimestamptzType: "TIMESTAMP_LTZ",
     TimeType: "TIME",
 }
+
+
+_GEOGRAPHIC = "OGC:CRS84"
+_COORDINATE_SYSTEMS = {0: "SRID:0", 3857: "EPSG:3857", 4326: _GEOGRAPHIC}
+"""All that Spark knows, by their numbers."""
 
 
 def spark_struct(schema: Schema | StructType, *, field_ids: bool = False, dialect: Dialect = NEWEST) -> SparkJson:
@@ -156,10 +164,10 @@ def _spark_type(type_: Type, path: str, field_ids: bool, dialect: Dialect) -> An
         return f"decimal({type_.precision},{type_.scale})"
     if isinstance(type_, TimeType) and dialect.time:
         return "time(6)"
-    if isinstance(type_, GeometryType) and dialect.geo:
-        return f"geometry({type_.crs})"
-    if isinstance(type_, GeographyType) and dialect.geo and type_.algorithm == "spherical":
-        return f"geography({type_.crs}, SPHERICAL)"
+    if isinstance(type_, GeometryType) and dialect.geo and spark_crs(type_.crs) is not None:
+        return f"geometry({spark_crs(type_.crs)})"
+    if isinstance(type_, GeographyType) and dialect.geo and _is_spherical(type_):
+        return f"geography({_GEOGRAPHIC}, SPHERICAL)"
     if isinstance(type_, TimestampNsType | TimestamptzNsType) and dialect.nanoseconds:
         return "timestamp_ntz(9)" if isinstance(type_, TimestampNsType) else "timestamp_ltz(9)"
     name = _NAMES.get(type(type_))
@@ -169,6 +177,22 @@ def _spark_type(type_: Type, path: str, field_ids: bool, dialect: Dialect) -> An
             hint="use a newer Spark, or read the table without it: table.scan(columns=[...]).to_arrow()",
         )
     return name
+
+
+def spark_crs(crs: str) -> str | None:
+    """Spark's name of a coordinate system, None if it does not know it.
+
+    >>> spark_crs("srid:3857"), spark_crs("OGC:CRS84"), spark_crs("EPSG:25832")
+    ('EPSG:3857', 'OGC:CRS84', None)
+    """
+    authority, _, number = crs.upper().partition(":")
+    if authority in ("SRID", "EPSG") and number.isdecimal():
+        return _COORDINATE_SYSTEMS.get(int(number))
+    return crs.upper() if crs.upper() in _COORDINATE_SYSTEMS.values() else None
+
+
+def _is_spherical(type_: GeographyType) -> bool:
+    return type_.algorithm == "spherical" and spark_crs(type_.crs) == _GEOGRAPHIC
 
 
 def schema_from_struct(document: SparkJson) -> Schema:

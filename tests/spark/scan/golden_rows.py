@@ -5,13 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from frazil.errors import Unsupported
 from frazil.iceberg.scan import Scan
+from frazil.model.schema import Schema
 from frazil.model.variant import Node, read_node
 from frazil.spark.scan.spark_arrow import for_spark
+from frazil.spark.types import Dialect, spark_type
 
 
 def rows_in_process(scan: Scan) -> Counter[str]:
@@ -21,6 +25,17 @@ def rows_in_process(scan: Scan) -> Counter[str]:
         for_spark(table.column(index).combine_chunks(), field.type) for index, field in enumerate(scan.output.fields)
     ]
     return counted(pa.table(arrays, names=[field.name for field in scan.output.fields]), table.num_rows)
+
+
+def columns_spark_lacks(version: str, schema: Schema) -> list[str]:
+    """The columns that a version of PySpark has no type for; it has none with nanoseconds, which Spark 4.3 has."""
+    dialect, lacking = replace(Dialect.of_version(version), nanoseconds=False), []
+    for column in schema.fields:
+        try:
+            spark_type(column.type, dialect=dialect)
+        except Unsupported:
+            lacking.append(column.name)
+    return lacking
 
 
 def rows_of(frame: Any) -> Counter[str]:

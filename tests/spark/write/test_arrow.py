@@ -31,6 +31,8 @@ def test_formats_by_table_property(spark, sql, name, table, files, metrics, on_d
 
 
 def test_types_that_spark_holds_as_others(spark, sql, lake, name, table, files):
+    if spark.version < "4.3":
+        pytest.skip("this Spark has not all of these types")
     short = name.removeprefix("lake.")
     lake.create_table(
         short,

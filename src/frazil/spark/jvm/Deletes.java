@@ -22,8 +22,27 @@ public class FrazilParquet extends ParquetFileFormat {
   static int find(StructType t, String name) {
     for (int i = 0; i < t.fields().length; i++) if (t.fields()[i].name().equals(name)) return i;
     return -1; }
+  /** Filters less those on floating numbers: statistics may leave out NaN, Spark's greatest, and dictionaries tell -0.0 from 0.0. */
+  static scala.collection.immutable.Seq exact(StructType data, scala.collection.immutable.Seq filters) {
+    ArrayList kept = new ArrayList();
+    scala.collection.Iterator all = filters.iterator();
+    while (all.hasNext()) {
+      org.apache.spark.sql.sources.Filter f = (org.apache.spark.sql.sources.Filter) all.next();
+      boolean floats = false;
+      for (int i = 0; i < f.references().length; i++) floats = floats || floating(data, f.references()[i]);
+      if (!floats) kept.add(f); }
+    return Frazil.seq(kept); }
+  static boolean floating(StructType data, String column) {
+    DataType t = data;
+    scala.collection.Iterator names = org.apache.spark.sql.catalyst.parser.CatalystSqlParser$.MODULE$.parseMultipartIdentifier(column).iterator();
+    while (names.hasNext()) {
+      int at = t instanceof StructType ? find((StructType) t, (String) names.next()) : -1;
+      if (at < 0) return false;
+      t = ((StructType) t).fields()[at].dataType(); }
+    return t instanceof FloatType || t instanceof DoubleType; }
   public scala.Function1 buildReaderWithPartitionValues(org.apache.spark.sql.SparkSession s, StructType data, StructType part, StructType required,
-      scala.collection.immutable.Seq filters, scala.collection.immutable.Map options, org.apache.hadoop.conf.Configuration conf) {
+      scala.collection.immutable.Seq pushed, scala.collection.immutable.Map options, org.apache.hadoop.conf.Configuration conf) {
+    scala.collection.immutable.Seq filters = exact(data, pushed);
     int asked = required.fields().length, constants = part.fields().length;
     StructType keyed = required;                            // what we need beyond the query's columns stands after them, before the constants
     for (int k = 0; k < keys.fields().length; k++)

@@ -6,6 +6,7 @@ DataFrame, and `mapInArrow` reads them where the executors are.
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from frazil.model.schema import PARTITION_ID, Schema
 from frazil.model.types import NestedField, StructType
 from frazil.spark.scan.files import Relation, routed
 from frazil.spark.scan.filters import numbered
+from frazil.spark.scan.relations import quoted_name
 from frazil.spark.scan.spark_arrow import for_spark
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ BATCH_ROWS = 32_768
 _CHUNKS_PER_CORE = 4
 _CHUNK_BYTES = 64 << 20
 _NO_COLUMNS = "_frazil_nothing"
+_NANOSECONDS = ("timestamp_ntz(9)", "timestamp_ltz(9)")
 
 
 @dataclass(frozen=True)
@@ -112,14 +115,37 @@ def rows_frame(
     tasks = list(replace(plan, parts=tuple(parts)).tasks())
     rows = Rows(relation.store, _without_history(relation.metadata), relation.schema, wanted)
     kinds = {field["name"]: field for field in struct["fields"]}
-    schema = SparkStruct.fromJson({"type": "struct", "fields": [kinds[name] for name in columns]})
+    told = [kinds[name] for name in columns]
+    schema = SparkStruct.fromJson({"type": "struct", "fields": _held(told)})
     if not columns:
         schema = SparkStruct([StructField(_NO_COLUMNS, BooleanType())])
     if locations.parse(routed(relation.store, relation.metadata.location)).scheme == "memory":
-        return _from_here(rows, tasks, session, schema)
-    chunks = [pickle.dumps([_without_metrics(task) for task in chunk]) for chunk in _chunks(tasks, session)]
-    source = session.createDataFrame(pa.table({"tasks": pa.array(chunks, pa.binary())}))
-    return source.mapInArrow(rows, schema)
+        frame = _from_here(rows, tasks, session, schema)
+    else:
+        chunks = [pickle.dumps([_without_metrics(task) for task in chunk]) for chunk in _chunks(tasks, session)]
+        source = session.createDataFrame(pa.table({"tasks": pa.array(chunks, pa.binary())}))
+        frame = source.mapInArrow(rows, schema)
+    return frame if _held(told) == told else _as_told(frame, told, session)
+
+
+def _held(kind: Any) -> Any:
+    """A type as PySpark has it: times with nanoseconds, which only the JVM has, are texts."""
+    if isinstance(kind, list):
+        return [_held(part) for part in kind]
+    if isinstance(kind, dict):
+        return {key: part if key in ("name", "metadata") else _held(part) for key, part in kind.items()}
+    return "string" if kind in _NANOSECONDS else kind
+
+
+def _as_told(frame: DataFrame, fields: Sequence[Any], session: SparkSession) -> DataFrame:
+    """Columns that are held in other types, cast by the JVM."""
+    types = session._jvm.org.apache.spark.sql.types.DataType  # type: ignore[union-attr]
+    shown = []
+    for field in fields:
+        name = quoted_name(field["name"])
+        told = types.fromJson(json.dumps(field["type"])).sql()
+        shown.append(name if _held(field["type"]) == field["type"] else f"CAST({name} AS {told}) AS {name}")
+    return frame.selectExpr(*shown)
 
 
 def _from_here(rows: Rows, tasks: Sequence[FileScanTask], session: SparkSession, schema: Any) -> DataFrame:

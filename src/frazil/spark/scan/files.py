@@ -112,7 +112,7 @@ def list_files(relation: Relation, filters: str) -> bytes:
     if relation.deletes:
         chunks.append(pack_deletes(relation.metadata, relation.store, plan, parts, relation.keys))
     for constant in relation.constants:
-        add(constant.values, pa.int64())
+        add(constant.values, pa.string() if constant.spark_type in ("string", "binary") else pa.int64())
     return b"".join(chunks)
 
 

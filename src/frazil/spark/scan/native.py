@@ -27,7 +27,7 @@ from frazil.spark.scan.relations import (
     stored_key,
     without_defaults,
 )
-from frazil.spark.types import Dialect, spark_struct, spark_type
+from frazil.spark.types import Dialect, quoted, spark_struct, spark_type
 
 _POSITION = "`_metadata`.`row_index`"
 _PREFIX = "_frazil_"
@@ -92,8 +92,7 @@ class NativeColumns:
             case "_spec_id":
                 self.select.append([wanted.name, self._constant("spec_id", "integer", _spec_id)])
             case "_partition":
-                kind = spark_type(wanted.type, path=wanted.name, dialect=self.dialect)
-                self.select.append([wanted.name, self._constant("partition", kind, partial(_partition, wanted))])
+                self.select.append([wanted.name, None, self._partition(wanted)])
             case _:
                 self._add_lineage(wanted)
 
@@ -138,6 +137,15 @@ class NativeColumns:
         kind = spark_type(column.type, path=column.name, dialect=self.dialect)
         self.constants.setdefault(name, Constant(name, kind, partial(_identity, column)))
         return name
+
+    def _partition(self, wanted: NestedField) -> str:
+        """A struct of constants: a constant struct is more than the vectorised reader of Spark 4.0 can make."""
+        assert isinstance(wanted.type, StructType)
+        parts = []
+        for part in wanted.type.fields:
+            kind = spark_type(part.type, path=f"{wanted.name}.{part.name}", dialect=self.dialect)
+            parts += [quoted(part.name), self._constant(f"partition_{part.id}", kind, partial(_partition_value, part))]
+        return f"named_struct({', '.join(parts)})"
 
     def _constant(self, word: str, kind: Any, values: Callable[[Entries], pa.Array]) -> str:
         name = f"{_PREFIX}{word}"
@@ -184,10 +192,8 @@ def _identity(column: NestedField, entries: Entries) -> pa.Array:
     raise AssertionError(f"spec {entries.spec.spec_id} has no identity of {column.name}")  # pragma: no cover
 
 
-def _partition(column: NestedField, entries: Entries) -> pa.Array:
-    known = dict(zip((part.field_id for part in entries.spec.fields), entries.partition_columns(), strict=True))
-    inner = column.type.fields if isinstance(column.type, StructType) else ()
-    if not inner:
-        return pa.Array.from_buffers(pa.struct([]), len(entries), [None])
-    arrays = [to_spark(known[part.id] if part.id in known else pa.nulls(len(entries)), part.type) for part in inner]
-    return pa.StructArray.from_arrays(arrays, names=[part.name for part in inner])
+def _partition_value(part: NestedField, entries: Entries) -> pa.Array:
+    for known, values in zip(entries.spec.fields, entries.partition_columns(), strict=True):
+        if known.field_id == part.id:
+            return to_spark(values, part.type)
+    return to_spark(pa.nulls(len(entries)), part.type)

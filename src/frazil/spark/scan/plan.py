@@ -33,7 +33,7 @@ from frazil.spark.scan.executors import ship_classes
 from frazil.spark.scan.files import Relation, jvm_path, list_files
 from frazil.spark.scan.native import NativeColumns, output_struct
 from frazil.spark.scan.options import ARROW, AUTO, NATIVE, SCAN, appends_asked_for, reader_settings, scan_mode
-from frazil.spark.scan.relations import identity_columns, key_fields, obstacle, partition_struct
+from frazil.spark.scan.relations import has_nested_floats, identity_columns, key_fields, obstacle, partition_struct
 from frazil.spark.scan.statistics import Statistics, distinct_values, of_files
 from frazil.spark.types import Dialect
 
@@ -88,7 +88,7 @@ def describe(
     contents = contents_of(source.metadata, source.store, source.snapshot, source.appends)
     if key_fields(source.metadata, contents.equality_ids) is not None:
         contents = replace(contents, newest_equality_delete=0)  # no file is out of the reader's reach for its deletes
-    reason = obstacle(source.metadata, source.schema)
+    reason = obstacle(source.metadata, source.schema, dialect)
     if not jvm_reads:
         reason = f"the JVM has no file system for {source.metadata.location}"
     elif "_metadata" in {field.name.lower() for field in source.schema.fields}:
@@ -157,7 +157,7 @@ class Layout:
         compared = key_fields(source.metadata, contents.equality_ids) if not contents.newest_equality_delete else None
         keys, key_struct = columns.keys(compared or {})
         deletes = contents.has_position_deletes or bool(keys)
-        kind = OWN if deletes or own_reader else "parquet"
+        kind = OWN if deletes or own_reader or has_nested_floats(source.schema) else "parquet"
         relation = Relation(
             _key(source, kind, [*map(str, sorted(specs)), *columns.constants]),
             source.metadata,

@@ -2,7 +2,8 @@
 
 Spark resolves the columns of a relation by field id, but pushes filters down, and looks up types, by name. So a column
 of the relation bears the name it has in the files, or one that no file has if the name ever meant another column, and
-gets its present name above the relation.
+gets its present name above the relation. Filters on floating numbers must not be pushed down at all: files may leave
+NaN out of their statistics, which Spark takes for the greatest number, and in a dictionary -0.0 is not 0.0.
 
 >>> from frazil.model.arrow import schema_from_anything
 >>> relation_schema(schema_from_anything("id BIGINT, u UUID"), []).fields[1].type
@@ -43,16 +44,20 @@ from frazil.model.types import (
     children,
     walk,
 )
+from frazil.spark.types import NEWEST, Dialect
 
 _UUID_BYTES = FixedType(16)
 _TOP = 0
 """Stands for the schema itself where a struct's id is asked for."""
 
 
-def obstacle(metadata: TableMetadata, schema: Schema) -> str | None:
+def obstacle(metadata: TableMetadata, schema: Schema, dialect: Dialect = NEWEST) -> str | None:
     """Why Spark's reader cannot read this table's files, or None."""
     if metadata.property_reader.get(DEFAULT_NAME_MAPPING) is not None:
         return "files may have no field ids (the table has a name mapping)"
+    stored = {type(field.type) for known in metadata.schemas for field in known.all_fields()}
+    if VariantType in stored and not dialect.variants_in_files:
+        return "files may have variants, and the Parquet library of this Spark reads no file with such a column"
     dates = {field.id for known in metadata.schemas for field in known.all_fields() if isinstance(field.type, DateType)}
     top = {field.id for field in schema.fields}
     for field in schema.all_fields():
@@ -92,15 +97,20 @@ def relation_schema(schema: Schema, history: Iterable[Schema], weights: Mapping[
 
     def name(parent: int, field: NestedField) -> str:
         best = field.name
+        if parent == _TOP and isinstance(field.type, FloatType | DoubleType):
+            return made(parent, field)
         if parent == _TOP:
             best = max(rows[field.id], key=lambda known: (rows[field.id][known], known == field.name))
         for candidate in (best, field.name, *rows[field.id]):
             if len(users[parent, candidate.lower()]) == 1:
                 return candidate
-        made = f"{field.name}#{field.id}"
-        while (parent, made.lower()) in users:
-            made += "#"
-        return made
+        return made(parent, field)
+
+    def made(parent: int, field: NestedField) -> str:
+        free = f"{field.name}#{field.id}"
+        while (parent, free.lower()) in users:
+            free += "#"
+        return free
 
     def stored(field: NestedField, parent: int) -> NestedField:
         named = replace(field, name=name(parent, field), type=inside(field.type, field.id), doc=None)
@@ -159,6 +169,16 @@ def rows_by_schema(metadata: TableMetadata) -> dict[int, int]:
         if snapshot.schema_id is not None and added.isdigit():
             counted[snapshot.schema_id] += int(added)
     return counted
+
+
+def has_nested_floats(schema: Schema) -> bool:
+    """Whether a floating number is in a struct, where no other name keeps filters from being pushed down."""
+    return any(
+        isinstance(part.type, FloatType | DoubleType)
+        for field in schema.all_fields()
+        if isinstance(field.type, StructType)
+        for part in field.type.fields
+    )
 
 
 # Equality deletes

@@ -15,6 +15,8 @@ from frazil.model.types import (
     MapType,
     NestedField,
     StructType,
+    TimestampNsType,
+    TimestamptzNsType,
     TimeType,
     Type,
     UnknownType,
@@ -29,7 +31,10 @@ _TEXT_BYTES = 36
 
 
 def for_spark(array: pa.Array, type_: Type) -> pa.Array:
-    """Values of a column of that type as Spark takes them: uuids as text, fixed as bytes, times in nanoseconds."""
+    """Values of a column of that type as PySpark takes them.
+
+    Uuids are text, fixed values bytes, times nanoseconds; timestamps with nanoseconds are text as well.
+    """
     if isinstance(type_, UnknownType):
         return pa.nulls(len(array))
     if isinstance(array, pa.ExtensionArray):
@@ -46,6 +51,8 @@ def for_spark(array: pa.Array, type_: Type) -> pa.Array:
         return uuid_text(array)
     if isinstance(type_, TimeType):
         return array.cast(pa.time64("ns"))
+    if isinstance(type_, TimestampNsType | TimestamptzNsType):
+        return array.cast(pa.string())
     if isinstance(type_, FixedType | BinaryType):
         return array.cast(pa.binary())
     if isinstance(type_, VariantType):
