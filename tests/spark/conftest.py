@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
     from frazil.lake import Lake
 
-_HERE = Path(__file__).parent
+_FOLDERS = {Path(__file__).parent, Path(__file__).parents[1] / "conformance"}
+_MASTER = os.environ.get("FRAZIL_TEST_MASTER", "local[2]")
+"""Where the tests run: `spark://host:port` is a cluster on this machine."""
 _LAKES = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All of them run in one worker process: a JVM for each would not fit."""
     for item in items:
-        if _HERE in item.path.parents:
+        if _FOLDERS & set(item.path.parents):
             item.add_marker(pytest.mark.xdist_group("spark"))
             # sockets of py4j are closed by the garbage collector, which tells nobody in time
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
@@ -43,11 +45,13 @@ def spark() -> Iterator[SparkSession]:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[2]").appName("frazil tests")
+    builder = SparkSession.builder.master(_MASTER).appName("frazil tests")
     for key, text in {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
+        "spark.executor.memory": "1g",
+        "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
         "spark.log.level": "OFF",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",

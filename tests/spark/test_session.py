@@ -156,10 +156,13 @@ def test_the_private_name_that_finds_a_connection_is_still_there(spark, lake, na
 
 
 def test_spark_connect_and_unknown_sparks_are_refused():
-    with pytest.raises(Unsupported, match="Connect"):
+    with pytest.raises(Unsupported, match=r"Connect.*to_spark"):
         check_session(SimpleNamespace(_jsparkSession=None, version="4.3.0"))
-    with pytest.raises(Unsupported, match=r"3\.5\.1"):
-        check_session(SimpleNamespace(_jsparkSession=object(), version="3.5.1"))
+    for version in ("3.5.1", "4.4.0", "5.0.0"):
+        with pytest.raises(Unsupported, match=rf"Spark {version} .*from 4\.0 to 4\.3"):
+            check_session(SimpleNamespace(_jsparkSession=object(), version=version))
+    with pytest.raises(MissingDependency, match=r"the JVM Spark 4\.0\.0"):
+        check_session(SimpleNamespace(_jsparkSession=object(), version="4.0.0"))
 
 
 # Java

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from frazil import ambient
 from frazil.errors import InvalidArgument
 from frazil.spark.handles import TableHandle, Tables
-from frazil.spark.jvm import PACKAGE
+from frazil.spark.interrupt import Interrupted, handle_interrupts
+from frazil.spark.jvm import PACKAGE, define_classes
 from frazil.spark.types import Dialect
 
 if TYPE_CHECKING:
@@ -39,6 +40,16 @@ class Thrown(Exception):
         self.throwable = throwable
 
 
+def prepare(spark: SparkSession) -> None:
+    """Make Spark ready for bridges: our classes, calls back, errors and Ctrl-C. Done again, it costs nothing."""
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    define_classes(spark.sparkContext._jvm)
+    install_error_hook()
+    handle_interrupts()
+
+
 class Bridge:
     """One lake attached to one session under one name. `on` says who answers an operation."""
 
@@ -48,7 +59,7 @@ class Bridge:
         self.name = name
         self.key = str(ambient.new_uuid())
         self.tables = Tables(lake)
-        self.dialect = _dialect(spark)
+        self.dialect = dialect_of(spark)
         self._handlers: dict[str, Handler] = {}
 
     @property
@@ -82,14 +93,16 @@ class Bridge:
         self.spark.catalog.refreshTable(f"{self.name}.{name}")
 
     def call(self, op: str, a: Any, b: Any, c: Any) -> Any:
-        """Asked by the JVM. Never raises: an error is a value too."""
+        """Asked by the JVM. Raises nothing but Ctrl-C, after which nobody waits: an error is a value too."""
         with _awake():
             try:
                 handler = self._handlers.get(op)
                 if handler is None:
                     raise InvalidArgument(f"nothing answers {op!r}", hint="this is an error of Frazil: report it")
                 return handler(a, b, c)
-            except BaseException as error:  # noqa: BLE001 - also Ctrl-C: it must reach the user, not break the connection
+            except Interrupted:
+                raise
+            except BaseException as error:  # noqa: BLE001 - it must reach the user, not break the connection
                 return _as_throwable(self.jvm, error)
 
     class Java:
@@ -98,7 +111,8 @@ class Bridge:
         implements = (f"{PACKAGE}.FrazilBridge",)
 
 
-def _dialect(spark: SparkSession) -> Dialect:
+def dialect_of(spark: SparkSession) -> Dialect:
+    """The types that a session has."""
     newest = Dialect.of_version(spark.version)
     conf = spark.conf
     return Dialect(

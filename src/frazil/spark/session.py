@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from frazil.lake import Lake
 
+OLDEST_SPARK, NEWEST_SPARK = (4, 0), (4, 3)
 OLDEST_JAVA = 17
 """What Spark 4 needs."""
 
@@ -54,7 +55,7 @@ def spark_session(lake: Lake, name: str = "lake", **conf: Any) -> SparkSession:
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise MissingDependency("pyspark is not installed", hint="pip install 'frazil[spark]'") from error
+        raise MissingDependency("pyspark is not installed", hint="pip install 'pyspark>=4.0,<4.4'") from error
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     active = SparkSession.getActiveSession()
@@ -71,6 +72,21 @@ def spark_session(lake: Lake, name: str = "lake", **conf: Any) -> SparkSession:
     spark = builder.getOrCreate()
     attach(lake, spark, name)
     return spark
+
+
+def is_connect(spark: Any) -> bool:
+    """Whether a session speaks to a Spark Connect server: it has no JVM in reach."""
+    return getattr(spark, "_jsparkSession", None) is None
+
+
+def check_version(spark: Any) -> None:
+    """Refuse versions of Spark that were never tried."""
+    numbers = tuple(int(part) for part in re.findall(r"\d+", spark.version)[:2])
+    if not OLDEST_SPARK <= numbers <= NEWEST_SPARK:
+        oldest, newest = (".".join(map(str, version)) for version in (OLDEST_SPARK, NEWEST_SPARK))
+        raise Unsupported(
+            f"Spark {spark.version} is not supported", hint=f"use one from {oldest} to {newest}: 'pyspark>=4.0,<4.4'"
+        )
 
 
 def _dotted(key: str) -> str:
