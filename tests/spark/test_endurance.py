@@ -1,0 +1,104 @@
+"""Two thousand queries in one session: threads, sockets and memory do not grow with them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from frazil.spark import bridge as bridges
+
+_BEFORE, _QUERIES = 200, 2_000
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What this process and its JVM hold."""
+
+    python_threads: int
+    jvm_threads: int
+    sockets: int
+    jvm_sockets: int
+    proxies: int
+    python_memory: int
+    heap: int
+
+
+def callback_threads():
+    return [thread for thread in threading.enumerate() if "wait_for_commands" in repr(getattr(thread, "_target", None))]
+
+
+def usage(spark):
+    for thread in callback_threads():  # they end when nothing comes any more
+        thread.join(timeout=20)
+    gc.collect()
+    jvm = spark.sparkContext._jvm
+    for _ in range(2):
+        jvm.java.lang.System.gc()
+    factory = jvm.java.lang.management.ManagementFactory
+    return Usage(
+        threading.active_count(),
+        factory.getThreadMXBean().getThreadCount(),
+        sockets_of(os.getpid()),
+        sockets_of(jvm.java.lang.ProcessHandle.current().pid()),
+        len(spark.sparkContext._gateway.gateway_property.pool),
+        resident(os.getpid()),
+        factory.getMemoryMXBean().getHeapMemoryUsage().getUsed(),
+    )
+
+
+def sockets_of(process):
+    links = Path(f"/proc/{process}/fd")
+    return sum(str(link.readlink()).startswith("socket:") for link in links.iterdir() if link.is_symlink())
+
+
+def resident(process):
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_two_thousand_queries_leave_nothing_behind(spark, lake, name, monkeypatch):
+    monkeypatch.setattr(bridges, "IDLE_SECONDS", 1.0)
+    spark.sql(f"CREATE TABLE {name} PARTITIONED BY (p) AS SELECT id, id % 2 AS p FROM range(10)")
+    grown = f"{name}_grown"
+    spark.sql(f"CREATE TABLE {grown} (id INT) TBLPROPERTIES ('write.metadata.previous-versions-max' = '2')")
+    statements = [
+        (lambda n: f"SELECT count(*) FROM {name} WHERE id = {n % 10}", 1),
+        (lambda n: f"DESCRIBE TABLE {name}", None),
+        (lambda n: f"SELECT operation FROM {name}.snapshots", None),
+        (lambda n: f"SHOW TBLPROPERTIES {name}", None),
+        (lambda n: f"SELECT id + {n} FROM {name} WHERE p = 1 LIMIT 1", None),
+        (lambda n: f"SHOW TABLES IN lake.db LIKE 't{n}'", None),
+        (lambda n: f"SELECT max(id) FROM {name}", 9),
+        (lambda n: f"EXPLAIN SELECT * FROM {name} a JOIN {name} b USING (id)", None),
+    ]
+
+    def query(number):
+        if number % 250 == 10:
+            spark.sql(f"INSERT INTO {grown} VALUES ({number})")
+        elif number % 100 == 50:
+            frame = spark.read.option("frazil.scan", "arrow").table(name)
+            assert frame.where("id < 4").count() == 4
+        else:
+            text, expected = statements[number % len(statements)]
+            found = spark.sql(text(number)).collect()
+            assert expected is None or found == [(expected,)]
+
+    for number in range(_BEFORE):
+        query(number)
+    early = usage(spark)
+    for number in range(_BEFORE, _QUERIES):
+        query(number)
+    late = usage(spark)
+    assert spark.table(grown).count() == _QUERIES // 250
+    told = f"after {_BEFORE}: {early}\nafter {_QUERIES}: {late}"
+    assert late.python_threads <= early.python_threads + 1, told
+    assert late.jvm_threads <= early.jvm_threads + 8, told  # Spark's own pools breathe
+    assert late.sockets <= early.sockets + 2, told
+    assert late.jvm_sockets <= early.jvm_sockets + 4, told
+    assert late.proxies <= early.proxies + 2, told
+    assert late.python_memory <= early.python_memory + 64 * _MIB, told
+    assert late.heap <= early.heap + 64 * _MIB, told
+    print(told)
