@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -48,6 +49,20 @@ class Tour:
             print("   " + "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip())
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what a starting JVM says about itself; what goes wrong is an exception in Python."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
 def events(spark: SparkSession, day: int) -> DataFrame:
     """One day of made-up events."""
     first = day * ROWS_PER_DAY
@@ -78,7 +93,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as warehouse:
         lake = frazil.connect(warehouse)
         with tour.step("start Spark on this machine, with the lake as a catalog: no jar, no service"):
-            spark = lake.spark(**{"spark.ui.enabled": "false"})
+            with quiet():
+                spark = lake.spark(**{"spark.ui.enabled": "false"})
             tour.say(f"Spark {spark.version}, {spark.sparkContext.defaultParallelism} cores")
         try:
             show(tour, lake, spark)

@@ -103,20 +103,7 @@ def test_the_smoke_set_passes_where_executors_are_other_processes(cluster):
     places = [str(place) for place in (_ROOT / "tests/spark", _ROOT / "tests/conformance") if place.is_dir()]
     settings = {"FRAZIL_TEST_MASTER": cluster.master, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-m",
-            "smoke",
-            "-p",
-            "no:xdist",
-            "-p",
-            "no:cacheprovider",
-            *places,
-        ],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "smoke", "-p", "no:cacheprovider", *places],
         env=environment(**settings),
         cwd=_ROOT,
         capture_output=True,

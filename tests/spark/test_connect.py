@@ -19,11 +19,10 @@ from frazil.errors import Unsupported
 from frazil.spark.session import find_java
 find_java()
 from pyspark.sql import SparkSession
-from tests.golden_tables import GOLDENS
+from tests.iceberg.test_goldens import golden
 from tests.spark.scan.golden_rows import counted, rows_in_process
 
-builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
-spark = builder.config("spark.driver.memory", "1g").getOrCreate()
+spark = SparkSession.builder.remote("local[2]").config("spark.sql.timeType.enabled", "true").getOrCreate()
 lake = frazil.connect(sys.argv[1])
 try:
     lake.attach(spark)
@@ -40,9 +39,8 @@ assert table.to_spark(spark, version=int(sys.argv[2])).count() == 50
 print("read", table.to_spark(spark).join(spark.range(10), "id").count())
 
 for case in ("eq_and_pos_deletes", "dv_history", "types_parquet", "nested_avro"):
-    golden = frazil.open(GOLDENS / case, relocate=True)
-    found = golden.to_spark(spark).toArrow()
-    assert counted(found, found.num_rows) == rows_in_process(golden.scan()), case
+    found = golden(case)[0].to_spark(spark).toArrow()
+    assert counted(found, found.num_rows) == rows_in_process(golden(case)[0].scan()), case
     print("golden", case)
 
 sent = spark.range(200, 203).selectExpr("id", "timestamp_ntz'2026-11-03 00:00:00' AS ts", "'sent' AS what")

@@ -6,7 +6,7 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidArgument
-from tests.golden_tables import GOLDENS
+from tests.iceberg.test_goldens import golden
 from tests.spark.scan.golden_rows import rows_in_process, rows_of
 
 DELETES = ["pos_deletes_file", "eq_and_pos_deletes", "eq_deletes_multi", "dv_history", "v2_pos_to_v3_dv"]
@@ -15,7 +15,7 @@ DELETES = ["pos_deletes_file", "eq_and_pos_deletes", "eq_deletes_multi", "dv_his
 @pytest.mark.smoke
 @pytest.mark.parametrize("case", DELETES)
 def test_deletes_of_all_kinds_are_applied(spark, case):
-    table = frazil.open(GOLDENS / case, relocate=True)
+    table = golden(case)[0]
     found = table.to_spark(spark)
     assert "Arrow" not in found._jdf.queryExecution().executedPlan().toString()  # by Spark's own reader
     assert rows_of(found) == rows_in_process(table.scan())
@@ -24,13 +24,13 @@ def test_deletes_of_all_kinds_are_applied(spark, case):
 
 @pytest.mark.smoke
 def test_files_that_workers_read_give_the_same_rows(spark):
-    table = frazil.open(GOLDENS / "pos_deletes_avro", relocate=True)
+    table = golden("pos_deletes_avro")[0]
     assert rows_of(table.to_spark(spark)) == rows_in_process(table.scan())
 
 
 def test_where_columns_and_versions_are_as_in_a_scan(spark, lake, name):
     table = lake.create_table(name.removeprefix("lake."), "id BIGINT, `a b` STRING")
-    spark.sql(f"INSERT INTO {name} VALUES (1, 'x'), (2, 'y')")
+    spark.sql(f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'x'), (2, 'y')")
     first = table.refresh().current_snapshot.snapshot_id
     spark.sql(f"INSERT INTO {name} VALUES (3, 'z')")
     table.refresh()

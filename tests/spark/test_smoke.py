@@ -32,13 +32,16 @@ def test_what_is_written_is_read(spark, lake, name, writer):
 
 
 def test_rows_go_by_every_statement(spark, lake, name):
-    spark.sql(f"CREATE TABLE {name} PARTITIONED BY (p) AS SELECT id, id % 2 AS p FROM range(10)")
+    spark.sql(
+        f"CREATE TABLE {name} PARTITIONED BY (p) TBLPROPERTIES ('format-version' = '3') AS"
+        " SELECT id, id % 2 AS p FROM range(10)"
+    )
     first = lake.table(name.removeprefix("lake.")).current_snapshot.snapshot_id
     spark.sql(f"DELETE FROM {name} WHERE id = 3")
     spark.sql(f"INSERT OVERWRITE {name} PARTITION (p = 0) SELECT id + 100 FROM range(2)")
     spark.sql(f"ALTER TABLE {name} ADD COLUMN note STRING DEFAULT 'none'")
     assert rows(spark.table(name)) == sorted(
-        [(100, 0, None), (101, 0, None), *((number, 1, None) for number in (1, 5, 7, 9))]
+        [(100, 0, "none"), (101, 0, "none"), *((number, 1, "none") for number in (1, 5, 7, 9))]
     )
     assert spark.sql(f"SELECT count(*) FROM {name} VERSION AS OF {first}").collect() == [(10,)]
     joined = spark.sql(f"SELECT a.id FROM {name} a JOIN {name} b ON a.id = b.id + 1")

@@ -116,9 +116,9 @@ def dialect_of(spark: SparkSession) -> Dialect:
     newest = Dialect.of_version(spark.version)
     conf = spark.conf
     return Dialect(
-        time=newest.time and conf.get("spark.sql.timeType.enabled", "true") == "true",
+        time=newest.time and conf.get("spark.sql.timeType.enabled") == "true",
         geo=newest.geo,
-        nanoseconds=newest.nanoseconds and conf.get("spark.sql.timestampNanosTypes.enabled", "false") == "true",
+        nanoseconds=newest.nanoseconds and conf.get("spark.sql.timestampNanosTypes.enabled") == "true",
     )
 
 
