@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from frazil import ambient
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.lake import Lake
-
-IDLE_SECONDS = 30.0
-"""How long a thread that the JVM called back on waits for the next call before it ends."""
 
 _KEPT_ERRORS = 256
 Handler = Callable[[Any, Any, Any], Any]
@@ -42,10 +38,15 @@ class Thrown(Exception):
 
 def prepare(spark: SparkSession) -> None:
     """Make Spark ready for bridges: our classes, calls back, errors and Ctrl-C. Done again, it costs nothing."""
+    from py4j.java_gateway import JavaObject
     from pyspark.java_gateway import ensure_callback_server_started
 
-    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    define_classes(spark.sparkContext._jvm)
+    gateway: Any = spark.sparkContext._gateway
+    jvm: Any = spark.sparkContext._jvm
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    define_classes(jvm)
+    server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+    jvm.org.apache.spark.sql.connector.catalog.Frazil.callbacks(server.getCallbackClient())
     install_error_hook()
     handle_interrupts()
 
@@ -94,16 +95,15 @@ class Bridge:
 
     def call(self, op: str, a: Any, b: Any, c: Any) -> Any:
         """Asked by the JVM. Raises nothing but Ctrl-C, after which nobody waits: an error is a value too."""
-        with _awake():
-            try:
-                handler = self._handlers.get(op)
-                if handler is None:
-                    raise InvalidArgument(f"nothing answers {op!r}", hint="this is an error of Frazil: report it")
-                return handler(a, b, c)
-            except Interrupted:
-                raise
-            except BaseException as error:  # noqa: BLE001 - it must reach the user, not break the connection
-                return _as_throwable(self.jvm, error)
+        try:
+            handler = self._handlers.get(op)
+            if handler is None:
+                raise InvalidArgument(f"nothing answers {op!r}", hint="this is an error of Frazil: report it")
+            return handler(a, b, c)
+        except Interrupted:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it must reach the user, not break the connection
+            return _as_throwable(self.jvm, error)
 
     class Java:
         """What py4j reads to make the JVM's proxy."""
@@ -188,37 +188,3 @@ def original_error(java_error: Any) -> BaseException | None:
         return None
     token = jvm.org.apache.spark.sql.connector.catalog.Frazil.token(java_error)
     return None if token is None else _ERRORS.get(token)
-
-
-# Threads.
-
-
-@contextmanager
-def _awake() -> Iterator[None]:
-    """Keep the connection open while it is used, and let its thread end when nothing comes any more.
-
-    Each JVM thread that calls back gets a Python thread and a socket, which py4j would keep for ever. A time-out on the
-    socket ends them; the JVM connects again when it needs to.
-    """
-    connection = _callback_connection()
-    if connection is None:
-        yield
-        return
-    depth = getattr(connection, "frazil_depth", 0)
-    connection.frazil_depth = depth + 1
-    if depth == 0:
-        connection.socket.settimeout(None)
-    try:
-        yield
-    finally:
-        connection.frazil_depth = depth
-        if depth == 0:
-            connection.socket.settimeout(IDLE_SECONDS)
-
-
-def _callback_connection() -> Any:
-    """The connection whose commands this thread serves, if it is a thread that py4j made for that."""
-    from py4j.clientserver import ClientServerConnection
-
-    owner = getattr(getattr(threading.current_thread(), "_target", None), "__self__", None)
-    return owner if isinstance(owner, ClientServerConnection) else None
