@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-demo: $(VENV)/.ready-base  ## a tour of Frazil, in a temporary warehouse
+demo: $(VENV)/.ready-demo  ## a tour on local Spark, in a temporary warehouse
 	@$(BIN)/python -m examples.demo
 
 test: lint  ## style, types, layers, then all tests but the slow ones

@@ -1,101 +1,176 @@
-"""``make demo``: a tour of Iceberg tables without a JVM, in a temporary warehouse."""
+"""``make demo``: a tour of a lake on local Spark, in a temporary warehouse: ingest, query, travel back, evolve."""
 
 from __future__ import annotations
 
-import datetime as dt
+import os
 import tempfile
 import time
-
-import pyarrow as pa
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import frazil
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 DAYS = 7
-ROWS_PER_DAY = 20_000
-KINDS = ["view", "click", "buy"]
-
-
-def events(day: int) -> pa.Table:
-    """One day of made-up events."""
-    start = dt.datetime(2026, 11, 1, tzinfo=dt.UTC) + dt.timedelta(days=day)
-    numbers = range(day * ROWS_PER_DAY, (day + 1) * ROWS_PER_DAY)
-    times = [start + dt.timedelta(seconds=4 * (number % ROWS_PER_DAY)) for number in numbers]
-    return pa.table(
-        {
-            "id": pa.array(numbers, pa.int64()),
-            "ts": pa.array(times, pa.timestamp("us", "UTC")),
-            "kind": pa.array([KINDS[n % 3] for n in numbers]),
-        }
-    )
+ROWS_PER_DAY = 250_000
+BAR = 28
 
 
 class Tour:
-    """Numbered steps with the time each took."""
+    """Numbered steps, each with what it shows and the time it took."""
 
     def __init__(self) -> None:
         self._number = 0
-        self._began = time.perf_counter()
 
-    def step(self, what: str, result: object) -> None:
-        """Say what was done and what came of it."""
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """Say what is done, and afterwards how long it took."""
         self._number += 1
-        now = time.perf_counter()
-        print(f"{self._number:2}. {what}\n      {result}   [{(now - self._began) * 1000:.0f} ms]")
-        self._began = time.perf_counter()
+        print(f"\n{self._number}. {what}", flush=True)
+        began = time.perf_counter()
+        yield
+        print(f"   {time.perf_counter() - began:.1f} s", flush=True)
+
+    @staticmethod
+    def say(text: str) -> None:
+        """A line of what came of a step."""
+        print(f"   {text}", flush=True)
+
+    @staticmethod
+    def show(frame: DataFrame) -> None:
+        """The rows of a query."""
+        names = frame.columns
+        rows = [[str(value) for value in row] for row in frame.collect()]
+        widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+        for row in (names, *rows):
+            print("   " + "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip())
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what a starting JVM says about itself; what goes wrong is an exception in Python."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def events(spark: SparkSession, day: int) -> DataFrame:
+    """One day of made-up events."""
+    first = day * ROWS_PER_DAY
+    return spark.range(first, first + ROWS_PER_DAY).selectExpr(
+        "id",
+        f"timestampadd(MICROSECOND, (id - {first}) * {86_400_000_000 // ROWS_PER_DAY},"
+        f" date_add(DATE'2026-11-01', {day})) AS ts",
+        "element_at(array('view', 'view', 'view', 'click', 'buy'), int(hash(id) & 1023) % 5 + 1) AS kind",
+        "cast(1 + pmod(hash(id, 7), 10000) / 100 AS DECIMAL(9, 2)) AS amount",
+    )
+
+
+def ingest(spark: SparkSession) -> None:
+    """Append day after day, with a line of progress for each."""
+    began = time.perf_counter()
+    for day in range(DAYS):
+        events(spark, day).writeTo("lake.shop.events").append()
+        rows = (day + 1) * ROWS_PER_DAY
+        done = "#" * (BAR * (day + 1) // DAYS)
+        rate = rows / (time.perf_counter() - began)
+        Tour.say(f"[{done:<{BAR}}] day {day + 1} of {DAYS}: {rows:>9,} rows, {rate:>9,.0f} rows/s")
 
 
 def main() -> None:
-    """Create, fill, query, change, travel back, branch and look inside one table."""
+    """The tour."""
+    began = time.perf_counter()
     tour = Tour()
     with tempfile.TemporaryDirectory() as warehouse:
         lake = frazil.connect(warehouse)
-        table = lake.create_table(
-            "shop.events",
-            "id BIGINT NOT NULL, ts TIMESTAMP, kind STRING",
-            partition_by=["days(ts)"],
-            format_version=3,
+        with tour.step("start Spark on this machine, with the lake as a catalog: no jar, no service"):
+            with quiet():
+                spark = lake.spark(**{"spark.ui.enabled": "false"})
+            tour.say(f"Spark {spark.version}, {spark.sparkContext.defaultParallelism} cores")
+        try:
+            show(tour, lake, spark)
+        finally:
+            spark.stop()
+    print(f"\nAll of it in {time.perf_counter() - began:.0f} s. Next: README.md, docs/architecture.md")
+
+
+def show(tour: Tour, lake: frazil.Lake, spark: SparkSession) -> None:
+    """What one table can do."""
+    with tour.step("create an Iceberg table, partitioned by day"):
+        spark.sql("CREATE NAMESPACE lake.shop")
+        spark.sql(
+            "CREATE TABLE lake.shop.events (id BIGINT NOT NULL, ts TIMESTAMP, kind STRING, amount DECIMAL(9, 2))"
+            " PARTITIONED BY (days(ts)) TBLPROPERTIES ('format-version' = '3')"
         )
-        tour.step("create a v3 table, partitioned by day", table)
+    with tour.step(f"ingest {DAYS} days, each one a commit"):
+        ingest(spark)
+    table = lake.table("shop.events")
+    loaded = table.current_snapshot
+    assert loaded is not None
 
-        for day in range(DAYS):
-            table.append(events(day))
-        loaded = table.current_snapshot
-        assert loaded is not None
-        tour.step(f"append {DAYS} days in {DAYS} commits", f"{table.scan().count():,} rows")
+    with tour.step("query it"):
+        tour.show(
+            spark.sql(
+                "SELECT kind, count(*) AS events, sum(amount) AS amount"
+                " FROM lake.shop.events WHERE ts >= '2026-11-06' GROUP BY kind ORDER BY kind"
+            )
+        )
+        scan = table.scan("ts >= TIMESTAMP '2026-11-06 00:00:00+00:00'")
+        tour.say(f"two days of {DAYS}: {len(scan.plan())} of {len(table.scan().plan())} files were read")
 
-        scan = table.scan("ts >= TIMESTAMP '2026-11-07 12:00:00+00:00' AND kind = 'buy'", columns=["id", "kind"])
-        tour.step(f"plan a filter: {scan.plan()} of {len(table.scan().plan())} files", f"{scan.count():,} rows match")
+    with tour.step("delete the clicks of a day, then travel back in time"):
+        spark.sql("DELETE FROM lake.shop.events WHERE kind = 'click' AND ts < '2026-11-02'")
+        count = "SELECT count(*) AS n FROM lake.shop.events"
+        now = spark.sql(count).first()
+        then = spark.sql(f"{count} VERSION AS OF {loaded.snapshot_id}").first()
+        assert now is not None
+        assert then is not None
+        tour.say(f"now {now.n:,} rows, before {then.n:,} rows")
 
-        gone = table.delete("kind = 'view' AND ts < TIMESTAMP '2026-11-02 00:00:00+00:00'")
-        assert gone is not None
-        told = gone.summary
-        tour.step(
-            "delete the views of the first day",
-            f"{told['deleted-data-files']} of {DAYS} files rewritten, {table.scan().count():,} rows left",
+    with tour.step("evolve the schema: a new column, a renamed one, finer partitions; no file is rewritten"):
+        spark.sql("ALTER TABLE lake.shop.events ADD COLUMN country STRING AFTER kind")
+        spark.sql("ALTER TABLE lake.shop.events RENAME COLUMN amount TO price")
+        spark.sql("ALTER TABLE lake.shop.events ADD PARTITION FIELD country")
+        new = events(spark, DAYS).withColumnRenamed("amount", "price").selectExpr("*", "'NL' AS country")
+        new.writeTo("lake.shop.events").append()
+        tour.show(
+            spark.sql(
+                "SELECT country, count(*) AS events, max(price) AS price"
+                " FROM lake.shop.events GROUP BY country ORDER BY country"
+            )
         )
 
-        before = table.scan(version=loaded.snapshot_id).count()
-        tour.step("travel back to before the delete", f"{before:,} rows")
-
-        with table.transaction() as change:
-            change.update_schema().add_column("amount", "decimal(9, 2)", default="0.00").commit()
-            change.manage_refs().create_tag("with-amounts").commit()
-        first = table.scan("id = 5", columns=["id", "kind", "amount"]).to_arrow().to_pylist()
-        tour.step("add a column with a default and a tag, in one transaction", first)
-
-        table.manage_refs().create_branch("trial").commit()
-        table.append(events(DAYS), branch="trial")
-        tour.step(
-            "append on a branch",
-            f"trial: {table.scan(ref='trial').count():,} rows, main: {table.scan().count():,} rows",
+    with tour.step("try something on a branch"):
+        spark.sql("ALTER TABLE lake.shop.events CREATE BRANCH trial")
+        spark.sql("DELETE FROM lake.shop.events.branch_trial WHERE kind = 'view'")
+        tour.show(
+            spark.sql(
+                "SELECT 'main' AS branch, count(*) AS events FROM lake.shop.events UNION ALL"
+                " SELECT 'trial', count(*) FROM lake.shop.events VERSION AS OF 'trial'"
+            )
         )
 
-        row = table.scan("id = 65000", columns=["id", "_row_id", "_last_updated_sequence_number", "_pos"]).to_arrow()
-        tour.step("follow a row by its lineage", row.to_pylist()[0])
+    with tour.step("look inside"):
+        tour.show(
+            spark.sql(
+                "SELECT committed_at, operation, summary['added-records'] AS added, summary['total-records'] AS total"
+                " FROM lake.shop.events.snapshots ORDER BY committed_at"
+            )
+        )
 
-        again = frazil.open(table.location)
-        tour.step("open the folder from anywhere", [snapshot.operation for snapshot in reversed(again.history)])
-    print("\nNo JVM, no jar, no service. Next: README.md, docs/architecture.md")
+    with tour.step("the same table without Spark: Arrow in this process"):
+        table = lake.table("shop.events")
+        rows = table.scan("id = 1000000", columns=["id", "ts", "kind", "price", "_row_id"]).to_arrow().to_pylist()
+        tour.say(str(rows[0]) if rows else "no such row")
 
 
 if __name__ == "__main__":

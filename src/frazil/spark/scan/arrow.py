@@ -49,6 +49,8 @@ class Rows:
     metadata: TableMetadata
     schema: Schema
     wanted: tuple[NestedField, ...]
+    by_number: bool = True
+    """Whether the filters of tasks name columns by their ids, or by their names."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of pickled tasks: what `mapInArrow` calls."""
@@ -59,9 +61,11 @@ class Rows:
     def read(self, tasks: Iterable[FileScanTask]) -> Iterator[pa.RecordBatch]:
         """The rows of tasks, as Spark takes them."""
         stored = [field for field in self.wanted if field.id != PARTITION_ID]
-        output = numbered(Schema(tuple(stored)))
+        output, schema = Schema(tuple(stored)), self.schema
+        if self.by_number:
+            output, schema = numbered(output), numbered(schema)
         deletes = DeleteReader(self.store, self.metadata)
-        reader = TaskReader(self.store, self.metadata, output, numbered(self.schema), deletes, BATCH_ROWS)
+        reader = TaskReader(self.store, self.metadata, output, schema, deletes, BATCH_ROWS)
         for task in tasks:
             for batch in reader.read(task):
                 yield self._for_spark(batch, stored, task)
@@ -113,7 +117,7 @@ def rows_frame(
     wanted = tuple(fields[name] for name in columns)
     plan, parts = relation.plan(relation.filter(filters))
     tasks = list(replace(plan, parts=tuple(parts)).tasks())
-    rows = Rows(relation.store, _without_history(relation.metadata), relation.schema, wanted)
+    rows = Rows(relation.store, without_history(relation.metadata), relation.schema, wanted)
     kinds = {field["name"]: field for field in struct["fields"]}
     told = [kinds[name] for name in columns]
     schema = SparkStruct.fromJson({"type": "struct", "fields": _held(told)})
@@ -122,9 +126,7 @@ def rows_frame(
     if locations.parse(routed(relation.store, relation.metadata.location)).scheme == "memory":
         frame = _from_here(rows, tasks, session, schema)
     else:
-        chunks = [pickle.dumps([_without_metrics(task) for task in chunk]) for chunk in _chunks(tasks, session)]
-        source = session.createDataFrame(pa.table({"tasks": pa.array(chunks, pa.binary())}))
-        frame = source.mapInArrow(rows, schema)
+        frame = frame_of_tasks(rows, tasks, session, schema, session.sparkContext.defaultParallelism)
     return frame if _held(told) == told else _as_told(frame, told, session)
 
 
@@ -148,6 +150,15 @@ def _as_told(frame: DataFrame, fields: Sequence[Any], session: SparkSession) -> 
     return frame.selectExpr(*shown)
 
 
+def frame_of_tasks(
+    rows: Rows, tasks: Sequence[FileScanTask], session: SparkSession, schema: Any, parallelism: int
+) -> DataFrame:
+    """A DataFrame whose rows the workers of a session read. It may be one of Spark Connect."""
+    chunks = [pickle.dumps([_without_metrics(task) for task in chunk]) for chunk in _chunks(tasks, parallelism)]
+    source = session.createDataFrame(pa.table({"tasks": pa.array(chunks, pa.binary())}))
+    return source.mapInArrow(rows, schema)
+
+
 def _from_here(rows: Rows, tasks: Sequence[FileScanTask], session: SparkSession, schema: Any) -> DataFrame:
     """Files in this process's memory are read in it."""
     batches = list(rows.read(tasks))
@@ -156,14 +167,14 @@ def _from_here(rows: Rows, tasks: Sequence[FileScanTask], session: SparkSession,
     return session.createDataFrame(pa.Table.from_batches(batches), schema)
 
 
-def _chunks(tasks: Sequence[FileScanTask], session: SparkSession) -> list[list[FileScanTask]]:
+def _chunks(tasks: Sequence[FileScanTask], parallelism: int) -> list[list[FileScanTask]]:
     """Tasks dealt out so that all cores have work of like size: largest first, each to the least loaded."""
     import heapq
 
     if not tasks:
         return []
     total = sum(task.file.file_size_in_bytes for task in tasks)
-    count = max(session.sparkContext.defaultParallelism * _CHUNKS_PER_CORE, total // _CHUNK_BYTES)
+    count = max(parallelism * _CHUNKS_PER_CORE, total // _CHUNK_BYTES)
     chunks: list[list[FileScanTask]] = [[] for _ in range(min(len(tasks), count))]
     heap = [(0, number) for number in range(len(chunks))]
     for task in sorted(tasks, key=lambda item: -item.file.file_size_in_bytes):
@@ -173,7 +184,7 @@ def _chunks(tasks: Sequence[FileScanTask], session: SparkSession) -> list[list[F
     return chunks
 
 
-def _without_history(metadata: TableMetadata) -> TableMetadata:
+def without_history(metadata: TableMetadata) -> TableMetadata:
     """Metadata that is small to send: readers need schemas, specs and properties."""
     return replace(
         metadata,

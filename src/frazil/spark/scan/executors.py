@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
+import hashlib
+import threading
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,19 +16,28 @@ if TYPE_CHECKING:
 TASK_CLASSES = "Deletes.java"
 """Refers to no other of our Java files, and to nothing of Spark that is private to a package."""
 
+_LOCK = threading.Lock()
 _shipped: set[str] = set()
 
 
 def ship_classes(spark: SparkSession) -> None:
     """Give executors the reader that applies deletes. In a local session they have it: it is the driver's."""
     context = spark.sparkContext
-    master = str(context.master)
-    if master == "local" or master.startswith("local[") or context.applicationId in _shipped:
+    if context._jsc.isLocal():
         return
-    found = class_files(context._jvm, {TASK_CLASSES: sources()[TASK_CLASSES]})
-    jar = Path(tempfile.mkdtemp(prefix="frazil-")) / "frazil-reader.jar"
-    with zipfile.ZipFile(jar, "w") as archive:
-        for path, code in sorted(found.items()):
+    with _LOCK:
+        if context.applicationId in _shipped:
+            return
+        found = class_files(context._jvm, {TASK_CLASSES: sources()[TASK_CLASSES]})
+        context._jsc.addJar(str(_write_jar(Path(context._temp_dir), found)))
+        _shipped.add(context.applicationId)
+
+
+def _write_jar(folder: Path, classes: dict[str, bytes]) -> Path:
+    """A jar in Spark's own temporary folder, which ends with it. The name says what is inside."""
+    digest = hashlib.sha256(b"".join(classes[path] for path in sorted(classes))).hexdigest()
+    jar = folder / f"frazil-{digest[:16]}.jar"
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, code in sorted(classes.items()):
             archive.writestr(path, code)
-    context._jsc.sc().addJar(str(jar))
-    _shipped.add(context.applicationId)
+    return jar
