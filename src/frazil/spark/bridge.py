@@ -17,12 +17,14 @@ from frazil import ambient
 from frazil.errors import InvalidArgument
 from frazil.spark.handles import TableHandle, Tables
 from frazil.spark.jvm import PACKAGE
+from frazil.spark.paths import is_path
 from frazil.spark.types import Dialect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.lake import Lake
+    from frazil.spark.scan.plan import Scans
 
 IDLE_SECONDS = 30.0
 """How long a thread that the JVM called back on waits for the next call before it ends."""
@@ -49,6 +51,7 @@ class Bridge:
         self.key = str(ambient.new_uuid())
         self.tables = Tables(lake)
         self.dialect = _dialect(spark)
+        self.scans: Scans
         self._handlers: dict[str, Handler] = {}
 
     @property
@@ -79,7 +82,8 @@ class Bridge:
 
     def refresh(self, name: str) -> None:
         """Tell Spark that the rows of a table changed: what it cached of them is not true any more."""
-        self.spark.catalog.refreshTable(f"{self.name}.{name}")
+        quoted = f"`{name.replace('`', '``')}`" if is_path(name) else name
+        self.spark.catalog.refreshTable(f"{self.name}.{quoted}")
 
     def call(self, op: str, a: Any, b: Any, c: Any) -> Any:
         """Asked by the JVM. Never raises: an error is a value too."""

@@ -23,7 +23,7 @@ class Rows:
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-        self._scans = Scans(bridge)
+        self._scans = bridge.scans = Scans(bridge)
         bridge.on("scan", self.scan)
         bridge.on("insert", self.insert)
         bridge.on("truncate", self.truncate)

@@ -28,7 +28,7 @@ from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.model.schema import PARTITION_ID, Schema
 from frazil.model.types import NestedField
-from frazil.spark.scan.contents import Contents, contents_of, is_native
+from frazil.spark.scan.contents import Contents, OnlyFiles, contents_of, is_native
 from frazil.spark.scan.executors import ship_classes
 from frazil.spark.scan.files import Relation, jvm_path, list_files
 from frazil.spark.scan.native import NativeColumns, output_struct
@@ -56,6 +56,7 @@ class Source:
     schema: Schema
     mode: str = AUTO
     name: str = "table"
+    only: OnlyFiles | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in (NATIVE, ARROW, AUTO):
@@ -65,7 +66,8 @@ class Source:
     def key(self) -> str:
         table = self.metadata.table_uuid or self.metadata.location
         snapshot = "none" if self.snapshot is None else self.snapshot.snapshot_id
-        return f"{table}@{snapshot}.{self.schema.schema_id}"
+        part = "" if self.only is None else f"[{self.only.key}]"
+        return f"{table}@{snapshot}{part}.{self.schema.schema_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ def describe(
     kind of Spark's reader also where nothing was deleted.
     """
     contents = contents_of(source.metadata, source.store, source.snapshot)
+    if source.only is not None:
+        contents = contents.only(source.only)
     if key_fields(source.metadata, contents.equality_ids) is not None:
         contents = replace(contents, newest_equality_delete=0)  # no file is out of the reader's reach for its deletes
     reason = obstacle(source.metadata, source.schema)
@@ -182,6 +186,7 @@ class Layout:
             newest_equality_delete=contents.newest_equality_delete,
             deletes=deletes,
             keys=keys,
+            only=source.only,
         )
         document = {
             "kind": kind,
@@ -209,6 +214,7 @@ class Layout:
             native=None if everything else False,
             newest_equality_delete=contents.newest_equality_delete,
             wanted=Schema(tuple(self._wanted), source.schema.schema_id),
+            only=source.only,
         )
         return Described(relation, {"kind": ARROW, "key": relation.key, "size": size.bytes, "data": self.output()})
 
@@ -251,12 +257,20 @@ class Scans:
 
     def plan(self, handle: Any, columns: Sequence[str], jsession: Any) -> Any:
         """The Java LogicalPlan with these columns of a table."""
-        table, classes = handle.table, self._bridge.classes
-        mode = scan_mode(handle.options, _settings(jsession))
-        source = Source(table.metadata, table.store, handle.snapshot, handle.schema, mode, handle.name)
-        reads = mode != ARROW and _jvm_reads(classes, jsession, source)
-        by_name = reads and bool(classes.FrazilPlan.readsByName(jsession))
-        described = describe(source, columns, self._bridge.dialect, jvm_reads=reads, own_reader=by_name)
+        return self.union([handle], columns, jsession)
+
+    def union(self, handles: Sequence[Any], columns: Sequence[str], jsession: Any) -> Any:
+        """The Java LogicalPlan with the rows of one or more handles, which have the same columns."""
+        classes = self._bridge.classes
+        described: list[Described] = []
+        for handle in handles:
+            table, mode = handle.table, scan_mode(handle.options, _settings(jsession))
+            source = Source(
+                table.metadata, table.store, handle.snapshot, handle.schema, mode, handle.name, handle.files
+            )
+            reads = mode != ARROW and _jvm_reads(classes, jsession, source)
+            by_name = reads and bool(classes.FrazilPlan.readsByName(jsession))
+            described += describe(source, columns, self._bridge.dialect, jvm_reads=reads, own_reader=by_name)
         document: dict[str, Any] = {"relations": [item.document for item in described]}
         if not described:
             document["schema"] = Layout(source, tuple(columns), self._bridge.dialect).output()
