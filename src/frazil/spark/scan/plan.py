@@ -262,18 +262,15 @@ class Scans:
     def union(self, handles: Sequence[Any], columns: Sequence[str], jsession: Any) -> Any:
         """The Java LogicalPlan with the rows of one or more handles, which have the same columns."""
         classes = self._bridge.classes
+        sources = [_source(handle, _settings(jsession)) for handle in handles]
         described: list[Described] = []
-        for handle in handles:
-            table, mode = handle.table, scan_mode(handle.options, _settings(jsession))
-            source = Source(
-                table.metadata, table.store, handle.snapshot, handle.schema, mode, handle.name, handle.files
-            )
-            reads = mode != ARROW and _jvm_reads(classes, jsession, source)
+        for source in sources:
+            reads = source.mode != ARROW and _jvm_reads(classes, jsession, source)
             by_name = reads and bool(classes.FrazilPlan.readsByName(jsession))
             described += describe(source, columns, self._bridge.dialect, jvm_reads=reads, own_reader=by_name)
         document: dict[str, Any] = {"relations": [item.document for item in described]}
         if not described:
-            document["schema"] = Layout(source, tuple(columns), self._bridge.dialect).output()
+            document["schema"] = Layout(sources[0], tuple(columns), self._bridge.dialect).output()
         self._remember(described)
         if any(item.document["kind"] == OWN for item in described):
             ship_classes(self._bridge.spark)
@@ -303,6 +300,11 @@ class Scans:
         found, what = self._get(key), json.loads(asked)
         session = self._bridge.session(jsession)
         return read_rows(found.relation, what["columns"], what["filters"], session, found.document["data"])
+
+
+def _source(handle: Any, settings: Mapping[str, str]) -> Source:
+    table, mode = handle.table, scan_mode(handle.options, settings)
+    return Source(table.metadata, table.store, handle.snapshot, handle.schema, mode, handle.name, handle.files)
 
 
 def _settings(jsession: Any) -> dict[str, str]:
