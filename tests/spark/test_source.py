@@ -176,6 +176,30 @@ def test_options_choose_the_snapshot_and_its_columns(
         read(timestampAsOf="soon")
 
 
+def test_incremental_reads_give_what_was_appended(
+    spark: SparkSession, lake: Lake, rows: DataFrame, name: str, sql: Sql
+) -> None:
+    short = name.removeprefix("lake.")
+    for first in (0, 2, 4):
+        rows.where(f"id >= {first} AND id < {first + 2}").write.format("frazil").mode("append").save(short)
+    sql(f"DELETE FROM {name} WHERE id = 2")
+    sql(f"INSERT INTO {name} VALUES (9, 'n9', 1)")
+    history = [str(snapshot.snapshot_id) for snapshot in reversed(lake.table(short).history)]
+
+    def read(start: str, **end: str) -> DataFrame:
+        return spark.read.format("frazil").options(**{"start-snapshot-id": start}, **end).load(short)
+
+    assert ids(read(history[0])) == [2, 3, 4, 5, 9]
+    assert read(history[0]).count() == 5
+    assert ids(read(history[0], **{"end-snapshot-id": history[1]})) == [2, 3]
+    assert ids(read(history[2], **{"end-snapshot-id": history[3]})) == []
+    assert ids(spark.read.option("start-snapshot-id", history[3]).table(name)) == [9]
+    with pytest.raises(InvalidArgument, match="is not before"):
+        read(history[2], **{"end-snapshot-id": history[1]}).collect()
+    with pytest.raises(InvalidArgument, match="and no start-snapshot-id"):
+        spark.read.option("end-snapshot-id", history[3]).table(name).collect()
+
+
 def test_writes_take_a_branch_and_snapshot_properties(lake: Lake, rows: DataFrame, name: str, sql: Sql) -> None:
     short = name.removeprefix("lake.")
     rows.write.format("frazil").save(short)
@@ -199,7 +223,7 @@ def test_what_is_not_there_is_an_error(spark: SparkSession, lake: Lake, folder: 
 
 def test_a_schema_is_not_for_the_reader_to_give(spark: SparkSession, rows: DataFrame, folder: str) -> None:
     rows.write.format("frazil").save(folder)
-    with pytest.raises(InvalidArgument, match="another schema"):
+    with pytest.raises(InvalidArgument, match="schema is given"):
         spark.read.schema("id INT").format("frazil").load(folder)
     assert spark.read.schema(rows.schema).format("frazil").load(folder).count() == 6
 

@@ -250,7 +250,7 @@ def test_rewritten_files_are_no_news(spark: SparkSession, lake: Lake, source: st
     """Also in one batch with the rows that were rewritten: those are read where they were appended."""
     table = lake.table(source.removeprefix("lake."))
     old = [task.file for task in table.scan().plan().tasks()]
-    new = RowWriter(table.metadata, table.store).write(table.scan().to_arrow())
+    new = RowWriter(table.metadata, table.store).write(table.scan().to_batches())
     table.new_rewrite().rewrite(old, new).commit()
     append(lake, source, 100)
     assert run(spark.readStream.table(source), name, checkpoint) == [13]

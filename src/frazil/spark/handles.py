@@ -113,6 +113,8 @@ class Tables:
         """The handle of that key."""
         with self._lock:
             found = self._staged.get(key) or self._recent.get(key)
+            if key in self._recent:  # a stream asks for its table as long as it runs
+                self._recent.move_to_end(key)
         if found is None:
             found = self._again(key)
             self.put(found)

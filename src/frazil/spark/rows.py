@@ -11,6 +11,7 @@ from frazil.spark.catalog import with_read_options
 from frazil.spark.local_scan import local_plan
 from frazil.spark.predicates import to_expression
 from frazil.spark.scan.plan import Scans
+from frazil.spark.streaming.incremental import appended_between
 from frazil.spark.write.insert import insert
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class Rows:
         handle = with_read_options(self._bridge.handle(key), asked["options"])
         if handle.kind == "metadata":
             return local_plan(self._bridge, handle, jsession, asked["columns"])
+        appended = appended_between(handle, asked["options"])
+        if appended is not None:
+            return self._scans.union(appended, asked["columns"], jsession)
         return self._scans.plan(handle, asked["columns"], jsession)
 
     def insert(self, key: str, how: str, jdata: Any) -> None:

@@ -41,29 +41,30 @@ class Sources:
         """The table to read. With a schema it is asked for by something that knows one: then only if it is the same."""
         given = json.loads(options)
         spark = self._bridge.session(jsession)
-        if schema is not None and "path" not in _folded(given):
-            return "null"
-        bridge, parts = target(spark, given)
-        try:
-            with table_errors(bridge, parts):
-                handle = _chosen(spark, resolve(bridge.lake, parts), given)
-        except Exception:
-            if schema is not None:
-                return "null"
-            raise
-        told = json.loads(describe(bridge, handle))
         if schema is not None:
-            if _shape(json.loads(schema)) != _shape(json.loads(told["schema"])):
-                return "null"
-            told["capabilities"] = list(READ)
-        return json.dumps({"bridge": bridge.key, "table": told})
+            return self._same(spark, given, json.loads(schema))
+        bridge, parts = target(spark, given)
+        with table_errors(bridge, parts):
+            handle = _chosen(spark, resolve(bridge.lake, parts), given)
+        return json.dumps({"bridge": bridge.key, "table": json.loads(describe(bridge, handle))})
+
+    def _same(self, spark: SparkSession, options: Mapping[str, str], schema: Any) -> str:
+        folded = _folded(options)
+        if "path" not in folded or any(option in folded for option in _CHOICES):
+            return "null"
+        bridge, parts = target(spark, options)
+        handle = existing(bridge, parts)
+        told = None if handle is None else json.loads(describe(bridge, handle))
+        if told is None or _shape(schema) != _shape(json.loads(told["schema"])):
+            return "null"
+        return json.dumps({"bridge": bridge.key, "table": {**told, "capabilities": READ}})
 
     def refuse_schema(self, options: str, schema: str, jsession: Any) -> None:
         """A schema that was given for reading, and is not the table's."""
         _bridge, parts = target(self._bridge.session(jsession), json.loads(options))
         raise InvalidArgument(
-            f"{'.'.join(parts)} has another schema than the one given",
-            hint="leave the schema out: a table knows its own; select and cast columns after reading",
+            f"a schema is given for {'.'.join(parts)}, and is not the table's",
+            hint="leave it out: a table knows its own; select and cast columns after reading",
         )
 
     def save(self, what: str, jrows: Any, jsession: Any) -> None:

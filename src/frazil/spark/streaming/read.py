@@ -60,8 +60,8 @@ class StreamReads:
         begin, end = Offset.from_json(what["start"]), Offset.from_json(what["end"])
         handle = self._bridge.handle(key)
         base = replace(handle, table=history.table, options=what["options"])
-        handles = [_of_run(history, base, steps) for steps in history.runs(begin, end)]
-        return self._bridge.scans.union(handles or [replace(base, snapshot=None)], what["columns"], jsession)
+        handles = [of_run(history, base, steps) for steps in history.runs(begin, end)]
+        return self._bridge.scans.union(handles or [of_run(history, base, ())], what["columns"], jsession)
 
     def _history(self, key: str, options: Mapping[str, str]) -> History:
         handle = self._bridge.handle(key)
@@ -78,8 +78,10 @@ def fresh(table: IcebergTable) -> IcebergTable:
     return IcebergTable(table.identifier, table.store, table._committer, table._committer.load())
 
 
-def _of_run(history: History, base: TableHandle, steps: Sequence[Step]) -> TableHandle:
+def of_run(history: History, base: TableHandle, steps: Sequence[Step]) -> TableHandle:
     """The handle of a run's files, read at its last snapshot: they are all there, and nothing has hit them yet."""
+    if not steps:
+        return replace(base, snapshot=None)
     chunks, names = [], []
     for step in steps:
         paths = history.files(step.snapshot, step.scan_all_files).paths
