@@ -79,7 +79,7 @@ def test_functions_agree_with_the_partition_transforms(sql: Sql, call: str, type
     name, _, rest = call.partition("(")
     width = rest.partition(",")[0]
     transform = parse_transform(f"truncate[{width}]" if name == "truncate" else name.removesuffix("s"))
-    expected = transform.apply(kind, canonical(kind, value))
+    expected = transform.apply(kind, canonical(kind, int(value) if type_ in ("int", "long") else value))
     spark_type = {"long": "BIGINT", "timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP"}.get(type_, type_)
     got = f"lake.system.{call.format('v')}"
     shown = f"unix_date({got})" if name == "days" else f"CAST({got} AS STRING)"

@@ -80,7 +80,7 @@ def test_rows_go_into_columns_by_name(spark: SparkSession, rows: DataFrame, fold
 
 def test_a_failed_write_leaves_no_table(spark: SparkSession, rows: DataFrame, folder: str) -> None:
     with pytest.raises(Exception, match="no good"):
-        rows.selectExpr("raise_error('no good') AS id").write.format("frazil").save(folder)
+        rows.selectExpr("CAST(raise_error('no good') AS BIGINT) AS id").write.format("frazil").save(folder)
     with pytest.raises(FrazilError):
         frazil.open(folder)
     rows.write.format("frazil").save(folder)

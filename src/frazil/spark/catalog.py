@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument, InvalidName, TableNotFound
+from frazil.iceberg.refs import MAIN
 from frazil.iceberg.scan import choose_snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.spark.definition import parse_definition
@@ -31,6 +32,7 @@ class Tables:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
         self._lake = bridge.lake
+        self._seen: dict[str, str] = {}
         bridge.on("listTables", self.list)
         bridge.on("loadTable", self.load)
         bridge.on("createTable", self.create)
@@ -53,7 +55,17 @@ class Tables:
             handle = at_version(handle, version)
         elif micros is not None:
             handle = at_millis(handle, int(micros) // 1000)
+        else:
+            self._refresh_cached(handle)
         return describe(self._bridge, handle)
+
+    def _refresh_cached(self, handle: TableHandle) -> None:
+        """A table that others changed: Spark takes it as it was when CACHE TABLE was run, until told."""
+        before = self._seen.get(handle.name)
+        self._seen[handle.name] = handle.rows
+        if before not in (None, handle.rows) and handle.kind == "table" and handle.branch == MAIN:
+            if not self._bridge.spark._jsparkSession.sharedState().cacheManager().isEmpty():
+                self._bridge.refresh(handle.name)
 
     def create(self, name: str, definition: str, _c: None) -> str:
         """Make a table."""

@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * `system.bucket(16, id)`, `system.days(ts)` and the like: the transforms of partitions, and our version. Generated code calls the static
- * `invoke` that has the arguments' types, and never with a null. Tasks load the classes of this file, as those of Deletes.java.
+ * `invoke` that has the arguments' types, with a null only where that is an object. Tasks load the classes of this file, as those of Deletes.java.
  */
 public class FrazilFunction implements UnboundFunction {
   public static final List NAMES = Arrays.asList(new String[] {"bucket", "days", "frazil_version", "hours", "months", "truncate", "years"});
@@ -81,9 +81,15 @@ public class FrazilBucket extends FrazilTransform {
   static int hash(Object base, long at, int length) { return Murmur3_x86_32.hashUnsafeBytes2(base, at, length, 0); }
   public static int invoke(int buckets, int value) { return invoke(buckets, (long) value); }
   public static int invoke(int buckets, long value) { return bucket(buckets, Murmur3_x86_32.hashLong(value, 0)); }
-  public static int invoke(int buckets, UTF8String value) { return bucket(buckets, hash(value.getBaseObject(), value.getBaseOffset(), value.numBytes())); }
-  public static int invoke(int buckets, byte[] value) { return bucket(buckets, hash(value, Platform.BYTE_ARRAY_OFFSET, value.length)); }
-  public static int invoke(int buckets, Decimal value) { return invoke(buckets, value.toJavaBigDecimal().unscaledValue().toByteArray()); }
+  public static Integer invoke(int buckets, UTF8String value) {
+    return value == null ? null : Integer.valueOf(bucket(buckets, hash(value.getBaseObject(), value.getBaseOffset(), value.numBytes())));
+  }
+  public static Integer invoke(int buckets, byte[] value) {
+    return value == null ? null : Integer.valueOf(bucket(buckets, hash(value, Platform.BYTE_ARRAY_OFFSET, value.length)));
+  }
+  public static Integer invoke(int buckets, Decimal value) {
+    return value == null ? null : invoke(buckets, value.toJavaBigDecimal().unscaledValue().toByteArray());
+  }
 }
 
 /** Spark counts nanoseconds of a day, tables microseconds. */
@@ -94,10 +100,11 @@ public class FrazilTimeBucket extends FrazilTransform {
 public class FrazilTruncate extends FrazilTransform {
   public static int invoke(int width, int value) { check("the width", width); return value - Math.floorMod(value, width); }
   public static long invoke(int width, long value) { check("the width", width); return value - Math.floorMod(value, (long) width); }
-  public static UTF8String invoke(int width, UTF8String value) { check("the width", width); return value.substring(0, width); }
-  public static byte[] invoke(int width, byte[] value) { check("the width", width); return value.length <= width ? value : Arrays.copyOf(value, width); }
+  public static UTF8String invoke(int width, UTF8String value) { check("the width", width); return value == null ? null : value.substring(0, width); }
+  public static byte[] invoke(int width, byte[] value) { check("the width", width); return value == null || value.length <= width ? value : Arrays.copyOf(value, width); }
   public static Decimal invoke(int width, Decimal value) {
     check("the width", width);
+    if (value == null) return null;
     BigDecimal whole = value.toJavaBigDecimal();
     BigInteger number = whole.unscaledValue();
     return Decimal.apply(new BigDecimal(number.subtract(number.mod(BigInteger.valueOf((long) width))), whole.scale()));
