@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument, InvalidName, TableNotFound
-from frazil.iceberg.refs import MAIN
 from frazil.iceberg.scan import choose_snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.spark.definition import parse_definition
@@ -61,11 +60,14 @@ class Tables:
 
     def _refresh_cached(self, handle: TableHandle) -> None:
         """A table that others changed: Spark takes it as it was when CACHE TABLE was run, until told."""
+        if handle.kind != "table" or handle.pinned:
+            return
         before = self._seen.get(handle.name)
         self._seen[handle.name] = handle.rows
-        if before not in (None, handle.rows) and handle.kind == "table" and handle.branch == MAIN:
-            if not self._bridge.spark._jsparkSession.sharedState().cacheManager().isEmpty():
-                self._bridge.refresh(handle.name)
+        if before in (None, handle.rows):
+            return
+        if not self._bridge.spark._jsparkSession.sharedState().cacheManager().isEmpty():
+            self._bridge.refresh(handle.name)
 
     def create(self, name: str, definition: str, _c: None) -> str:
         """Make a table."""
