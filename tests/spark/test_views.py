@@ -94,7 +94,7 @@ def test_a_view_of_a_data_frame_by_path(spark: SparkSession, lake: Lake, sql: Sq
 def test_views_of_the_lake_itself_are_refused_by_spark(sql: Sql, table: str) -> None:
     from pyspark.errors import AnalysisException
 
-    with pytest.raises(AnalysisException, match=r"(?i)view"):
+    with pytest.raises(AnalysisException, match="does not support views"):
         sql(f"CREATE VIEW lake.db.own AS SELECT * FROM {table}")
 
 
