@@ -31,11 +31,15 @@ def open(  # noqa: A001 - frazil.open reads as what it does
     under its write paths beside that) is looked for here. `relocate="/old/folder"` maps that folder, which contained
     the table, to the one that contains it now.
     """
+    return open_in(Stores(properties), path, relocate=relocate)
+
+
+def open_in(store: Store, path: str | Path, *, name: str | None = None, relocate: bool | str = False) -> IcebergTable:
+    """As `open`, with a store that is there already; `name` is what the table is called then."""
     from frazil.catalog.next_metadata import read_state
     from frazil.iceberg.table import IcebergTable
 
     place = locations.join(absolute_location(path))
-    store: Store = Stores(properties)
     store.exists(place)  # refuses what no store can hold
     chosen = place if _is_metadata_name(place) else _newest_metadata(store, place)
     try:
@@ -48,7 +52,7 @@ def open(  # noqa: A001 - frazil.open reads as what it does
     if relocate is not False:
         store = RelocatingStore(store, _mapping(state, folder, relocate))
     committer = _committer(store, folder, state, exact=chosen == place)
-    return IcebergTable(locations.name(folder) or folder, store, committer, state)
+    return IcebergTable(name or locations.name(folder) or folder, store, committer, state)
 
 
 def _is_metadata_name(place: str) -> bool:

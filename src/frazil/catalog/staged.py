@@ -8,8 +8,8 @@ both.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from frazil.catalog.catalog import Catalog
 from frazil.catalog.definition import TableDefinition
 from frazil.catalog.names import TableName
 from frazil.errors import CommitConflict, CommitFailed, TableAlreadyExists, TableNotFound
@@ -17,6 +17,16 @@ from frazil.iceberg.committer import Committer, TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.requirements import Requirement, check_requirements
 from frazil.iceberg.updates import Update, apply_updates
+
+
+class Tables(Protocol):
+    """What holds the table: a catalog, or a folder of its own."""
+
+    def load_table(self, name: Sequence[str]) -> TableState: ...
+
+    def create_table(self, name: Sequence[str], metadata: TableMetadata) -> TableState: ...
+
+    def committer(self, name: Sequence[str]) -> Committer: ...
 
 
 class StagedTable(Committer):
@@ -27,7 +37,7 @@ class StagedTable(Committer):
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: Tables,
         name: TableName,
         definition: TableDefinition,
         *,

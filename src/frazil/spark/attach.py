@@ -66,6 +66,11 @@ def bridge_of(spark: SparkSession, name: str = "lake") -> Bridge | None:
     return _present(spark, name)
 
 
+def bridges_of(spark: SparkSession) -> list[Bridge]:
+    """The bridges of the catalogs of ours in a session, oldest first."""
+    return [bridge for bridge in list(_BRIDGES.values()) if _present(spark, bridge.name) is bridge]
+
+
 def _present(spark: SparkSession, name: str) -> Bridge | None:
     key = spark.conf.get(f"spark.sql.catalog.{name}.bridge", None)
     kind = spark.conf.get(f"spark.sql.catalog.{name}", None)
@@ -97,13 +102,18 @@ def _attach(lake: Lake, spark: SparkSession, name: str) -> Bridge:
 def _answer(bridge: Bridge) -> None:
     from frazil.spark.alter import AlterTable
     from frazil.spark.catalog import Tables
+    from frazil.spark.functions import Functions
     from frazil.spark.namespaces import Namespaces
     from frazil.spark.procedures import Procedures
     from frazil.spark.rows import Rows
+    from frazil.spark.source import Sources
     from frazil.spark.staged import Staging
     from frazil.spark.statements import Statements
+    from frazil.spark.streaming.read import StreamReads
+    from frazil.spark.streaming.write import StreamWrites
 
-    for answers in (Namespaces, Tables, AlterTable, Staging, Statements, Procedures, Rows):
+    own = (Namespaces, Tables, AlterTable, Staging, Statements, Procedures, Functions, Rows)
+    for answers in (*own, Sources, StreamReads, StreamWrites):
         answers(bridge)
 
 

@@ -17,12 +17,14 @@ from frazil.errors import InvalidArgument
 from frazil.spark.handles import TableHandle, Tables
 from frazil.spark.interrupt import Interrupted, handle_interrupts
 from frazil.spark.jvm import PACKAGE, define_classes
+from frazil.spark.paths import is_path
 from frazil.spark.types import Dialect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.lake import Lake
+    from frazil.spark.scan.plan import Scans
 
 _KEPT_ERRORS = 256
 Handler = Callable[[Any, Any, Any], Any]
@@ -61,6 +63,7 @@ class Bridge:
         self.key = str(ambient.new_uuid())
         self.tables = Tables(lake)
         self.dialect = dialect_of(spark)
+        self.scans: Scans
         self._handlers: dict[str, Handler] = {}
 
     @property
@@ -91,7 +94,8 @@ class Bridge:
 
     def refresh(self, name: str) -> None:
         """Tell Spark that the rows of a table changed: what it cached of them is not true any more."""
-        self.spark.catalog.refreshTable(f"{self.name}.{name}")
+        quoted = f"`{name.replace('`', '``')}`" if is_path(name) else name
+        self.spark.catalog.refreshTable(f"{self.name}.{quoted}")
 
     def call(self, op: str, a: Any, b: Any, c: Any) -> Any:
         """Asked by the JVM. Raises nothing but Ctrl-C, after which nobody waits: an error is a value too."""

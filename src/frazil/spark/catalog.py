@@ -16,9 +16,11 @@ from frazil.spark.definition import parse_definition
 from frazil.spark.describe import describe
 from frazil.spark.exceptions import table_errors
 from frazil.spark.handles import TableHandle
+from frazil.spark.paths import create_at, is_path, open_path
 from frazil.spark.wap import wap_branch
 
 if TYPE_CHECKING:
+    from frazil.lake import Lake
     from frazil.spark.bridge import Bridge
 
 _SELECTOR = re.compile(r"(branch|tag|snapshot_id|at_timestamp)_(.+)", re.IGNORECASE | re.DOTALL)
@@ -31,6 +33,7 @@ class Tables:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
         self._lake = bridge.lake
+        self._seen: dict[str, str] = {}
         bridge.on("listTables", self.list)
         bridge.on("loadTable", self.load)
         bridge.on("createTable", self.create)
@@ -48,7 +51,7 @@ class Tables:
         """A table, at a version (id, branch or tag) or a time (in microseconds) if one is given."""
         parts = json.loads(name)
         with table_errors(self._bridge, parts):
-            handle = self.resolve(parts)
+            handle = resolve(self._lake, parts)
         if handle.pinned and (version is not None or micros is not None):
             raise InvalidArgument(
                 f"{parts[-1]} says which version of the table is meant, and AS OF says it again", hint="name it once"
@@ -59,6 +62,8 @@ class Tables:
             handle = at_millis(handle, int(micros) // 1000)
         elif handle.branch == MAIN:
             handle = self._audited(handle)
+        if version is None and micros is None:
+            self._refresh_cached(handle)
         return describe(self._bridge, handle)
 
     def _audited(self, handle: TableHandle) -> TableHandle:
@@ -73,49 +78,27 @@ class Tables:
             return handle
         return replace(at_ref(handle, branch), pinned=False)
 
-    def resolve(self, parts: Sequence[str]) -> TableHandle:
-        """The table of that name; or of a table's name with a branch, tag, snapshot or metadata table behind it."""
-        try:
-            return current(self._lake.table(parts))
-        except (TableNotFound, InvalidName) as error:
-            found = self._selected(parts) if len(parts) > 2 else None
-            if found is not None:
-                return found
-            if isinstance(error, InvalidName):  # no table can have that name, so none has
-                raise TableNotFound(error.message, hint=error.hint) from error
-            raise
-
-    def _selected(self, parts: Sequence[str]) -> TableHandle | None:
-        try:
-            table = self._lake.table(parts[:-1])
-        except (TableNotFound, InvalidName):
-            return None
-        found = _SELECTOR.fullmatch(parts[-1])
-        if found is None:
-            return self._metadata_table(table, parts[-1].lower())
-        kind, what = found[1].lower(), found[2]
-        handle = current(table)
-        if kind in ("branch", "tag"):
-            return at_ref(handle, what)
-        if _INTEGER.fullmatch(what) is None:
-            return None
-        return at_version(handle, what) if kind == "snapshot_id" else at_millis(handle, int(what))
-
-    def _metadata_table(self, table: IcebergTable, name: str) -> TableHandle | None:
-        from frazil.iceberg.metadata_tables import METADATA_TABLES, metadata_table_schema
-
-        if name not in METADATA_TABLES:
-            return None
-        schema = metadata_table_schema(table.metadata, name)
-        return TableHandle(table, table.current_snapshot, schema, "metadata", branch=None, metadata_name=name)
+    def _refresh_cached(self, handle: TableHandle) -> None:
+        """A table that others changed: Spark takes it as it was when CACHE TABLE was run, until told."""
+        if handle.kind != "table" or handle.pinned:
+            return
+        before = self._seen.get(handle.name)
+        self._seen[handle.name] = handle.rows
+        if before in (None, handle.rows):
+            return
+        if not self._bridge.spark._jsparkSession.sharedState().cacheManager().isEmpty():
+            self._bridge.refresh(handle.name)
 
     def create(self, name: str, definition: str, _c: None) -> str:
         """Make a table."""
         parts = json.loads(name)
         new = parse_definition(self._bridge, definition)
         with table_errors(self._bridge, parts):
-            self._lake.catalog._require_namespace(tuple(parts[:-1]))
-            table = self._lake.create_table(parts, new.schema, location=new.location, **new.layout)
+            if is_path(parts[0]):
+                table = create_at(self._lake.catalog.store, parts[0], new)
+            else:
+                self._lake.catalog._require_namespace(tuple(parts[:-1]))
+                table = self._lake.create_table(parts, new.schema, location=new.location, **new.layout)
         return describe(self._bridge, current(table))
 
     def drop(self, name: str, purge: bool, _c: None) -> bool:
@@ -133,6 +116,49 @@ class Tables:
             wanted = wanted[1:]
         with table_errors(self._bridge, wanted if self._lake.table_exists(wanted) else parts):
             self._lake.rename_table(parts, wanted)
+
+
+def resolve(lake: Lake, parts: Sequence[str]) -> TableHandle:
+    """The table of that name; or of a table's name with a branch, tag, snapshot or metadata table behind it."""
+    try:
+        return current(_table(lake, parts))
+    except (TableNotFound, InvalidName) as error:
+        found = _selected(lake, parts) if len(parts) > (1 if is_path(parts[0]) else 2) else None
+        if found is not None:
+            return found
+        if isinstance(error, InvalidName):  # no table can have that name, so none has
+            raise TableNotFound(error.message, hint=error.hint) from error
+        raise
+
+
+def _table(lake: Lake, parts: Sequence[str]) -> IcebergTable:
+    return open_path(lake.catalog.store, parts[0]) if len(parts) == 1 and is_path(parts[0]) else lake.table(parts)
+
+
+def _selected(lake: Lake, parts: Sequence[str]) -> TableHandle | None:
+    try:
+        table = _table(lake, parts[:-1])
+    except (TableNotFound, InvalidName):
+        return None
+    found = _SELECTOR.fullmatch(parts[-1])
+    if found is None:
+        return _metadata_table(table, parts[-1].lower())
+    kind, what = found[1].lower(), found[2]
+    handle = current(table)
+    if kind in ("branch", "tag"):
+        return at_ref(handle, what)
+    if _INTEGER.fullmatch(what) is None:
+        return None
+    return at_version(handle, what) if kind == "snapshot_id" else at_millis(handle, int(what))
+
+
+def _metadata_table(table: IcebergTable, name: str) -> TableHandle | None:
+    from frazil.iceberg.metadata_tables import METADATA_TABLES, metadata_table_schema
+
+    if name not in METADATA_TABLES:
+        return None
+    schema = metadata_table_schema(table.metadata, name)
+    return TableHandle(table, table.current_snapshot, schema, "metadata", branch=None, metadata_name=name)
 
 
 def current(table: IcebergTable) -> TableHandle:
@@ -182,6 +208,11 @@ def with_read_options(handle: TableHandle, options: Mapping[str, str]) -> TableH
             # the columns are those Spark planned with; older files lack some of them, and give null
             found = replace(choose(handle, folded[option]), schema=handle.schema)
     return found.with_options(options)
+
+
+def at_option(handle: TableHandle, option: str, text: str) -> TableHandle:
+    """The table as one of Iceberg's read options says, with the columns of that snapshot."""
+    return _READ_OPTIONS[option](handle, text)
 
 
 def _millis(text: str) -> int:

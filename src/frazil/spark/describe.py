@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 READ = ("BATCH_READ",)
 WRITE = ("BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+STREAM = ("MICRO_BATCH_READ", "STREAMING_WRITE")
 SHOWN = (
     "format",
     "provider",
@@ -75,7 +76,7 @@ def _capabilities(handle: TableHandle) -> list[str]:
     if handle.branch is None:
         return list(READ)
     anything = handle.table.metadata.property_reader.get(props.ACCEPT_ANY_SCHEMA)
-    return [*READ, *WRITE, *(["ACCEPT_ANY_SCHEMA"] if anything else [])]
+    return [*READ, *WRITE, *STREAM, *(["ACCEPT_ANY_SCHEMA"] if anything else [])]
 
 
 def _hidden(bridge: Bridge, handle: TableHandle) -> list[tuple[str, str]]:

@@ -22,6 +22,7 @@ from frazil.model.schema import Schema
 
 if TYPE_CHECKING:
     from frazil.lake import Lake
+    from frazil.spark.scan.contents import OnlyFiles
 
 _KEPT = 64
 Kind = Literal["table", "metadata", "staged"]
@@ -43,10 +44,17 @@ class TableHandle:
     options: Mapping[str, str] = field(default_factory=dict)
     token: str = ""
     """Tells staged tables apart: they have no metadata file yet."""
+    files: OnlyFiles | None = None
+    """Which files of the snapshot, if not all of them."""
 
     @property
     def name(self) -> str:
         return self.table.identifier
+
+    @property
+    def parts(self) -> list[str]:
+        """The name in the lake: the parts of a catalog's name, or a location."""
+        return [self.name] if "/" in self.name else self.name.split(".")
 
     @property
     def rows(self) -> str:
@@ -105,6 +113,8 @@ class Tables:
         """The handle of that key."""
         with self._lock:
             found = self._staged.get(key) or self._recent.get(key)
+            if key in self._recent:  # a stream asks for its table as long as it runs
+                self._recent.move_to_end(key)
         if found is None:
             found = self._again(key)
             self.put(found)
@@ -117,13 +127,15 @@ class Tables:
 
     def _again(self, key: str) -> TableHandle:
         from frazil.catalog.next_metadata import read_state
+        from frazil.spark.paths import is_path, open_path
 
         parts: dict[str, Any] = json.loads(key)
         if parts["kind"] == "staged":
             raise NotFound(f"table {parts['name']} is staged no more", hint="run the statement again")
-        catalog = self._lake.catalog
+        catalog, name = self._lake.catalog, parts["name"]
         state = read_state(catalog.store, parts["metadata"])
-        table = IcebergTable(parts["name"], catalog.store, catalog.committer(parts["name"]), state)
+        committer = open_path(catalog.store, name)._committer if is_path(name) else catalog.committer(name)
+        table = IcebergTable(name, catalog.store, committer, state)
         snapshot = state.metadata.snapshot_or_none(parts["snapshot"])
         if parts["kind"] == "metadata":
             from frazil.iceberg.metadata_tables import metadata_table_schema

@@ -24,6 +24,9 @@ PACKAGE = "org.apache.spark.sql.connector.catalog"
 ANCHOR = f"{PACKAGE}.CatalogV2Util"
 """A class of Spark in whose package and loader ours are defined."""
 
+FORMATS = ("frazil", "iceberg")
+"""What `spark.read.format` takes for our tables: Spark looks for a class DefaultSource in a package of that name."""
+
 _TARGET = 8  # the newest class files that Janino makes well; every JVM runs them
 _HEAD = re.compile(r"\b(?:class|interface)\s+(Frazil\w*)([^{]*)\{")
 _OURS = re.compile(r"\bFrazil\w*")
@@ -33,7 +36,9 @@ def sources() -> dict[str, str]:
     """The Java files of the driver, by name."""
     folder = files("frazil.spark") / "jvm"
     found = sorted((file for file in folder.iterdir() if file.name.endswith(".java")), key=lambda file: file.name)
-    return {file.name: file.read_text(encoding="utf-8") for file in found}
+    texts = {file.name: file.read_text(encoding="utf-8") for file in found}
+    source = "package {0}; public class DefaultSource extends {1}.FrazilSource {{}}"
+    return texts | {f"{name}/DefaultSource.java": source.format(name, PACKAGE) for name in FORMATS}
 
 
 def define_classes(jvm: Any) -> None:
@@ -47,6 +52,8 @@ def define_classes(jvm: Any) -> None:
     lookup = handles.privateLookupIn(anchor, handles.lookup())
     for name in definition_order(texts.values()):
         lookup.defineClass(classes[f"{PACKAGE.replace('.', '/')}/{name}.class"])
+    for name in FORMATS:
+        jvm.org.apache.spark.sql.connector.catalog.Frazil.define(classes[f"{name}/DefaultSource.class"])
 
 
 def class_files(jvm: Any, texts: Mapping[str, str]) -> dict[str, bytes]:

@@ -24,7 +24,7 @@ class Rows:
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-        self._scans = Scans(bridge)
+        self._scans = bridge.scans = Scans(bridge)
         bridge.on("scan", self.scan)
         bridge.on("aggregate", self.aggregate)
         bridge.on("insert", self.insert)
@@ -38,7 +38,7 @@ class Rows:
         handle = with_read_options(self._bridge.handle(key), asked["options"])
         if handle.kind == "metadata":
             return local_plan(self._bridge, handle, jsession, asked["columns"])
-        return self._scans.describe(handle, asked["columns"], jsession, asked["session"])
+        return self._scans.describe([handle], asked["columns"], jsession, asked["session"])
 
     def aggregate(self, key: str, what: str, _c: None) -> bytes | None:
         """COUNT, MIN and MAX from metadata; None if the rows must be read."""

@@ -12,6 +12,7 @@ from frazil.spark.definition import parse_definition
 from frazil.spark.describe import describe
 from frazil.spark.exceptions import table_errors
 from frazil.spark.handles import TableHandle
+from frazil.spark.paths import is_path, stage_at
 
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
@@ -34,6 +35,8 @@ class Staging:
         new = parse_definition(self._bridge, definition)
         lake = self._bridge.lake
         with table_errors(self._bridge, parts):
+            if is_path(parts[0]):
+                return self._described(stage_at(lake.catalog.store, parts[0], new))
             lake.catalog._require_namespace(tuple(parts[:-1]))
             if new.how == "replace" and not lake.table_exists(parts):
                 raise TableNotFound(f"no table {'.'.join(parts)}", hint="create it")
@@ -45,6 +48,9 @@ class Staging:
                 replace=new.how != "create",
                 **new.layout,
             )
+        return self._described(table)
+
+    def _described(self, table: IcebergTable) -> str:
         token = str(ambient.new_uuid())
         return describe(self._bridge, TableHandle(table, None, table.schema, "staged", token=token))
 
@@ -54,7 +60,7 @@ class Staging:
         if handle is None:
             return
         if handle.table.metadata_location == json.loads(key)["metadata"]:
-            with table_errors(self._bridge, handle.name.split(".")):
+            with table_errors(self._bridge, handle.parts):
                 _publish(handle.table)
 
     def abort(self, key: str, _b: None, _c: None) -> None:

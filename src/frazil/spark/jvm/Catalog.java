@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.*;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** `spark.sql.catalog.<name>`: what Spark asks is passed on, identifiers as ["db", "t"]. */
-public class FrazilCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+public class FrazilCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
   String name, bridge;
   public void initialize(String name, CaseInsensitiveStringMap options) { this.name = name; this.bridge = options.get("bridge"); }
   public String name() { return name; }
@@ -90,6 +90,18 @@ public class FrazilCatalog implements StagingTableCatalog, SupportsNamespaces, P
   public UnboundProcedure loadProcedure(Identifier i) { return new FrazilProcedure(bridge, (Map) Frazil.value(ask("loadProcedure", parts(i), null, null))); }
   public Identifier[] listProcedures(String[] ns) {
     return identifiers(new String[] {"system"}, ask("listProcedures", Frazil.json(ns), null, null));
+  }
+
+  /** Functions are in `system`; joins of partitioned tables look for them without a namespace. */
+  static boolean hasFunctions(String[] ns) { return ns.length == 0 || ns.length == 1 && ns[0].equalsIgnoreCase("system"); }
+  public Identifier[] listFunctions(String[] ns) {
+    if (!hasFunctions(ns)) loadNamespaceMetadata(ns);
+    return hasFunctions(ns) ? identifiers(ns, Frazil.json(FrazilFunction.NAMES)) : new Identifier[0];
+  }
+  public org.apache.spark.sql.connector.catalog.functions.UnboundFunction loadFunction(Identifier i) {
+    String known = hasFunctions(i.namespace()) ? FrazilFunction.known(i.name()) : null;
+    if (known == null) org.apache.spark.unsafe.Platform.throwException(new org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException(i));
+    return new FrazilFunction(known, (String) ask("loadFunction", known, null, null));
   }
 }
 
@@ -171,7 +183,7 @@ public class FrazilTable implements Table, SupportsRead, SupportsWrite, Supports
   public Map properties() { return properties; }
   public MetadataColumn[] metadataColumns() { return hidden; }
   public Set capabilities() { return capabilities; }
-  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new FrazilScan(schema); }
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new FrazilTableScan(this, options); }
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new FrazilWrite(this, info); }
   public boolean truncateTable() { Frazil.ask(bridge, "truncate", key, null, null); return true; }
   public boolean equals(Object o) { return o instanceof FrazilTable && ((FrazilTable) o).rows.equals(rows) && ((FrazilTable) o).bridge.equals(bridge); }

@@ -44,12 +44,15 @@ public class FrazilRule extends Rule {
     return null;
   }
   boolean matches(Object node) {
+    if (commands ? FrazilSink.is(node) : FrazilStream.is(node)) return true;
     if (!commands && node instanceof Aggregate) return FrazilAggregates.of(node) != null;
     Object target = commands ? target(node) : node;
     return target != null && table(target) != null && ((LogicalPlan) node).resolved()
       && (commands || node instanceof DataSourceV2Relation);
   }
   Object replace(Object node, LogicalPlan plan) {
+    if (FrazilSink.is(node)) return FrazilSink.instead((org.apache.spark.sql.catalyst.streaming.WriteToStream) node);
+    if (FrazilStream.is(node)) return FrazilStream.batch((StreamingDataSourceV2ScanRelation) node);
     if (node instanceof Aggregate) return FrazilAggregates.of(node).answered();
     return commands ? command((LogicalPlan) node) : scan((DataSourceV2Relation) node, plan);
   }
@@ -76,15 +79,27 @@ public class FrazilRule extends Rule {
     String what = Frazil.json(Frazil.map(new Object[] {"columns", names, "options", relation.options().asCaseSensitiveMap(), "session", FrazilPlan.facts(session)}));
     Object told = Frazil.ask(t.bridge, "scan", t.key, what, session);   // a description, or a plan that has the rows in it
     LogicalPlan inner = told instanceof String ? FrazilPlan.plan(t.bridge, session, (String) told) : (LogicalPlan) told;
+    return project(inner, relation.output(), names, t.name);
+  }
+
+  static Set names(scala.collection.immutable.Seq output) {
+    Set names = new LinkedHashSet();
+    scala.collection.Iterator i = output.iterator();
+    while (i.hasNext()) names.add(((Attribute) i.next()).name());
+    return names;
+  }
+
+  /** A plan with the columns of `output`: those of `names` have its values, others are null. */
+  static LogicalPlan project(LogicalPlan inner, scala.collection.immutable.Seq output, Set names, String table) {
     Map byName = new HashMap();
-    i = inner.output().iterator();
+    scala.collection.Iterator i = inner.output().iterator();
     while (i.hasNext()) { Attribute a = (Attribute) i.next(); byName.put(a.name(), a); }
     List out = new ArrayList();
-    i = relation.output().iterator();
+    i = output.iterator();
     while (i.hasNext()) {
       AttributeReference a = (AttributeReference) i.next();
       Expression e = (Expression) byName.get(a.name());
-      if (e == null && names.contains(a.name())) throw new IllegalStateException("the scan of " + t.name + " lacks column " + a.name());
+      if (e == null && names.contains(a.name())) throw new IllegalStateException("the scan of " + table + " lacks column " + a.name());
       if (e == null) e = new Literal(null, a.dataType());
       out.add(new Alias(e, a.name(), a.exprId(), a.qualifier(), scala.Option.apply(a.metadata()), Frazil.seq(new ArrayList())));
     }

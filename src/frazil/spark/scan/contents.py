@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.iceberg import manifest_schema as ids
@@ -41,8 +42,27 @@ class Contents:
     equality_ids: frozenset[int] = frozenset()
     """The columns that equality deletes compare."""
 
+    def only(self, files: OnlyFiles) -> Contents:
+        """With these data files alone."""
+        kept = (entries.filter(files.mask(entries)) for entries in self.data)
+        return replace(self, data=tuple(entries for entries in kept if len(entries)))
+
     def __iter__(self) -> Iterator[Entries]:
         return iter(self.data)
+
+
+@dataclass(frozen=True)
+class OnlyFiles:
+    """Some files of a snapshot, by path; the key says which."""
+
+    key: str
+    paths: pa.Array
+
+    def mask(self, entries: Entries) -> npt.NDArray[np.bool_]:
+        """Where entries are of these files."""
+        found = pc.is_in(entries.column(ids.FILE_PATH), value_set=self.paths)
+        result: npt.NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+        return result
 
 
 def is_native(entries: Entries, newest_equality_delete: int) -> npt.NDArray[np.bool_]:

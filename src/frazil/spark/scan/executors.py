@@ -13,22 +13,22 @@ from frazil.spark.jvm import class_files, sources
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TASK_CLASSES = "Deletes.java"
-"""Refers to no other of our Java files, and to nothing of Spark that is private to a package."""
+TASK_CLASSES = ("Deletes.java", "Functions.java")
+"""They refer to no other of our Java files, and to nothing of Spark that is private to a package."""
 
 _LOCK = threading.Lock()
 _shipped: set[str] = set()
 
 
 def ship_classes(spark: SparkSession) -> None:
-    """Give executors the reader that applies deletes. In a local session they have it: it is the driver's."""
+    """Give executors the classes that tasks load. In a local session they have them: they are the driver's."""
     context = spark.sparkContext
     if context._jsc.isLocal():
         return
     with _LOCK:
         if context.applicationId in _shipped:
             return
-        found = class_files(context._jvm, {TASK_CLASSES: sources()[TASK_CLASSES]})
+        found = class_files(context._jvm, {name: text for name, text in sources().items() if name in TASK_CLASSES})
         context._jsc.addJar(str(_write_jar(Path(context._temp_dir), found)))
         _shipped.add(context.applicationId)
 

@@ -20,7 +20,7 @@ from frazil.io.store import ForwardingStore, Store, Stores
 from frazil.model.expressions import Expression
 from frazil.model.schema import Schema
 from frazil.spark.scan.columns import pack
-from frazil.spark.scan.contents import is_native
+from frazil.spark.scan.contents import OnlyFiles, is_native
 from frazil.spark.scan.deletes import KeyColumn, pack_deletes
 from frazil.spark.scan.filters import numbered, pushed_filter
 
@@ -65,6 +65,8 @@ class Relation:
     """The columns of the table, with their own names (for the Arrow path)."""
     appends: tuple[Snapshot, ...] | None = None
     """Files that these snapshots added only; None for all of the snapshot."""
+    only: OnlyFiles | None = None
+    """Which of the snapshot's files, if not all."""
 
     def filter(self, text: str) -> Expression:
         """Filters that Spark pushed down, bound."""
@@ -80,9 +82,9 @@ class Relation:
         entries = part.entries
         if self.specs is not None and entries.spec.spec_id not in self.specs:
             return PlannedFiles(entries.slice(0, 0), part.deletes)
-        if self.native is None:
-            return part
-        mask = is_native(entries, self.newest_equality_delete) == self.native
+        mask = np.ones(len(entries), dtype=np.bool_) if self.only is None else self.only.mask(entries)
+        if self.native is not None:
+            mask &= is_native(entries, self.newest_equality_delete) == self.native
         if mask.all():
             return part
         rows = np.flatnonzero(mask)

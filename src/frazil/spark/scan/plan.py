@@ -28,7 +28,7 @@ from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.model.schema import PARTITION_ID, Schema
 from frazil.model.types import NestedField
-from frazil.spark.scan.contents import Contents, contents_of, is_native
+from frazil.spark.scan.contents import Contents, OnlyFiles, contents_of, is_native
 from frazil.spark.scan.executors import ship_classes
 from frazil.spark.scan.files import Relation, jvm_path, list_files
 from frazil.spark.scan.native import NativeColumns, output_struct
@@ -60,13 +60,16 @@ class Source:
     """What some snapshots added, instead of all of one."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of Spark for this read alone."""
+    only: OnlyFiles | None = None
+    """Some files of the snapshot, instead of all."""
 
     @property
     def key(self) -> str:
         table = self.metadata.table_uuid or self.metadata.location
         snapshot = "none" if self.snapshot is None else self.snapshot.snapshot_id
         appends = "" if self.appends is None else "+".join(["", *(str(one.snapshot_id) for one in self.appends)])
-        return f"{table}@{snapshot}{appends}.{self.schema.schema_id}"
+        part = "" if self.only is None else f"[{self.only.key}]"
+        return f"{table}@{snapshot}{appends}{part}.{self.schema.schema_id}"
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ def describe(
     kind of Spark's reader also where nothing was deleted.
     """
     contents = contents_of(source.metadata, source.store, source.snapshot, source.appends)
+    if source.only is not None:
+        contents = contents.only(source.only)
     if key_fields(source.metadata, contents.equality_ids) is not None:
         contents = replace(contents, newest_equality_delete=0)  # no file is out of the reader's reach for its deletes
     reason = obstacle(source.metadata, source.schema, dialect)
@@ -171,6 +176,7 @@ class Layout:
             deletes=deletes,
             keys=keys,
             appends=source.appends,
+            only=source.only,
         )
         document = {
             "kind": kind,
@@ -199,6 +205,7 @@ class Layout:
             newest_equality_delete=contents.newest_equality_delete,
             wanted=Schema(tuple(self._wanted), source.schema.schema_id),
             appends=source.appends,
+            only=source.only,
         )
         document = {
             "kind": ARROW,
@@ -235,7 +242,7 @@ def logical_plan(bridge: Any, handle: Any, jsession: Any, columns: Sequence[str]
         bridge.scans = Scans(bridge)
     plans = bridge.classes.FrazilPlan
     facts = json.loads(bridge.classes.Frazil.json(plans.facts(jsession)))
-    return plans.plan(bridge.key, jsession, bridge.scans.describe(handle, columns, jsession, facts))
+    return plans.plan(bridge.key, jsession, bridge.scans.describe([handle], columns, jsession, facts))
 
 
 class Scans:
@@ -249,23 +256,24 @@ class Scans:
         bridge.on("readRows", self._read_rows)
         bridge.on("statistics", self._statistics)
 
-    def describe(self, handle: Any, columns: Sequence[str], jsession: Any, facts: Mapping[str, Any]) -> str:
-        """The JSON that FrazilPlan makes the plan of, with these columns of a table.
+    def describe(self, handles: Sequence[Any], columns: Sequence[str], jsession: Any, facts: Mapping[str, Any]) -> str:
+        """The JSON that FrazilPlan makes the plan of, with these columns of one or more handles, which all have them.
 
         `facts` are what the session says: `scan`, how to read; `byName`, whether its reader goes by names; `columns`,
         whether its optimizer looks at statistics of columns.
         """
-        source = source_of(handle, facts["scan"])
-        reads = source.mode != ARROW and _jvm_reads(self._bridge, jsession, source)
-        described = describe(
-            source, columns, self._bridge.dialect, jvm_reads=reads, own_reader=reads and facts["byName"]
-        )
+        sources = [source_of(handle, facts["scan"]) for handle in handles]
+        described: list[Described] = []
+        for source in sources:
+            reads = source.mode != ARROW and _jvm_reads(self._bridge, jsession, source)
+            own_reader = reads and facts["byName"]
+            described += describe(source, columns, self._bridge.dialect, jvm_reads=reads, own_reader=own_reader)
         document: dict[str, Any] = {"relations": [item.document for item in described]}
         if facts["columns"]:
             for item in described:
                 item.document["statistics"] = _of_relation(item.relation, "[]", columns=True).document()
         if not described:
-            document["schema"] = Layout(source, tuple(columns), self._bridge.dialect).output()
+            document["schema"] = Layout(sources[0], tuple(columns), self._bridge.dialect).output()
         self._remember(described)
         if any(item.document["kind"] == OWN for item in described):
             ship_classes(self._bridge.spark)
@@ -312,6 +320,7 @@ def source_of(handle: Any, mode: str | None) -> Source:
         handle.name,
         appends_asked_for(table.metadata, handle.snapshot, options),
         reader_settings(options, table.metadata.properties),
+        handle.files,
     )
 
 
