@@ -28,7 +28,20 @@ public class FrazilRule extends Rule {
   /** The rows of a write are planned by the write itself: what the optimizer sees of them here is never run. */
   public TreeNode apply(TreeNode plan) {
     if (!commands && plan instanceof V2WriteCommand && table(((scala.Product) plan).productElement(0)) != null) return plan;
-    return ((LogicalPlan) plan).transformDown(new FrazilCases(this, (LogicalPlan) plan));
+    LogicalPlan made = (LogicalPlan) ((LogicalPlan) plan).transformDown(new FrazilCases(this, (LogicalPlan) plan));
+    return commands || made == plan || !(plan instanceof V2WriteCommand) ? made : typed((V2WriteCommand) made, ((V2WriteCommand) plan).query().output());
+  }
+  /** A write to another catalog's table, which was resolved with columns that are never null. Spark reads files as if they might be. */
+  static LogicalPlan typed(V2WriteCommand write, scala.collection.immutable.Seq told) {
+    List out = new ArrayList();
+    scala.collection.Iterator have = write.query().output().iterator(), want = told.iterator();
+    while (have.hasNext()) {
+      Attribute a = (Attribute) have.next(), b = (Attribute) want.next();
+      Expression e = FrazilTyped.of(a, b.dataType());
+      if (a.nullable() && !b.nullable()) e = new KnownNotNull(e);
+      out.add(e == a ? (Object) a : new Alias(e, a.name(), a.exprId(), a.qualifier(), scala.Option.apply(a.metadata()), Frazil.seq(new ArrayList())));
+    }
+    return (LogicalPlan) write.withNewQuery(new Project(Frazil.seq(out), write.query()));
   }
 
   static FrazilTable table(Object plan) {
@@ -119,6 +132,17 @@ public class FrazilRule extends Rule {
     scala.Option found = DataSourceV2Strategy$.MODULE$.translateFilterV2(folded);
     return found.isDefined() ? Frazil.json(Frazil.tree(found.get())) : null;
   }
+}
+
+/** A value of a type that differs in what may be null only. */
+public class FrazilTyped extends KnownNullable {
+  final org.apache.spark.sql.types.DataType type;
+  static Expression of(Expression child, org.apache.spark.sql.types.DataType type) {
+    return child.dataType().equals(type) ? child : (Expression) new FrazilTyped(child, type);
+  }
+  public FrazilTyped(Expression child, org.apache.spark.sql.types.DataType type) { super(child); this.type = type; }
+  public org.apache.spark.sql.types.DataType dataType() { return type; }
+  public KnownNullable withNewChildInternal(Expression child) { return new FrazilTyped(child, type); }
 }
 
 public class FrazilCases extends scala.runtime.AbstractPartialFunction {
