@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def bridge(spark: SparkSession) -> Iterator[Any]:
     """A bridge to no lake: what scans ask of it is all there."""
     from pyspark.java_gateway import ensure_callback_server_started
