@@ -6,7 +6,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.postgres_service", "tests.s3_service"]
+pytest_plugins = ["tests.postgres_service", "tests.s3_service", "tests.spark_session"]
 
 # `make test` gives the same answer twice; HYPOTHESIS_PROFILE=explore looks for what it has not seen yet.
 settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

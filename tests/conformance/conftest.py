@@ -1,4 +1,4 @@
-"""The session of the engine's tests, and one lake for tables that were made elsewhere."""
+"""One lake for tables that were made elsewhere."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import frazil
+from tests.conformance.ways import CATALOG
 from tests.interop.conftest import built  # noqa: F401 - a fixture
-from tests.spark.conftest import pytest_collection_modifyitems, spark  # noqa: F401 - a hook and a fixture
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:  # noqa: F811
-    """A lake attached as `lake`, whose catalog takes in tables wherever they are."""
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """A lake whose catalog takes in tables wherever they are."""
     folder = tmp_path_factory.mktemp("conformance")
     made = frazil.connect(f"sqlite:///{folder}/catalog.db", warehouse=folder / "warehouse")
-    made.attach(spark)
+    made.attach(spark, CATALOG)
     made.create_namespace("db")
     yield made
-    made.detach(spark)
+    made.detach(spark, CATALOG)
     made.close()

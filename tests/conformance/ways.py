@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from frazil.lake import Lake
 
 ARROW, NATIVE, AUTO = "arrow", "native", "auto"
+CATALOG = "conformance"
 
 
 def sql_name(table: IcebergTable) -> str:
     """The table's name in SQL."""
-    return f"lake.{table.identifier}"
+    return f"{CATALOG}.{table.identifier}"
 
 
 def frame(spark: SparkSession, table: IcebergTable, way: str, **options: Any) -> DataFrame:
