@@ -146,9 +146,9 @@ def bound(text: str) -> str:
         ("req.r IS NULL", "FALSE"),
         ("bucket(16, n) = 3", "bucket(16, n) = 3"),
         ("bucket(16, i) IS NULL", "i IS NULL"),
-        ("day(ts) >= DATE '2024-01-01'", "day(ts) >= DATE '2024-01-01'"),
-        ("day(ts) = 19723", "day(ts) = DATE '2024-01-01'"),
-        ("year(ts) = 54", "year(ts) = 54"),
+        ("days(ts) >= DATE '2024-01-01'", "days(ts) >= DATE '2024-01-01'"),
+        ("days(ts) = 19723", "days(ts) = DATE '2024-01-01'"),
+        ("years(ts) = 54", "years(ts) = 54"),
         ("truncate(2, s) = 'ab'", "truncate(2, s) = 'ab'"),
     ],
 )
@@ -182,7 +182,7 @@ def test_literals_keep_their_meaning_in_the_columns_type(text: str, expected: st
         ("st.deep.element = 5", "list or map"),
         ("m.value = 5", "list or map"),
         ("bucket(4, d) = 1", "bucket[4]"),
-        ("hour(day) = 1", "hour"),
+        ("hours(day) = 1", "hour"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_and_the_column_named(text: str, part: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
+from decimal import Decimal
 
 import pandas as pd
 import pyarrow as pa
@@ -12,7 +14,18 @@ from frazil.errors import InvalidArgument, InvalidValue
 from frazil.model.arrow import schema_from_anything, schema_to_arrow
 from frazil.model.conform import conform
 from frazil.model.schema import Schema
-from frazil.model.types import DoubleType, IntegerType, LongType, NestedField, StructType
+from frazil.model.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+)
 from frazil.model.variant import decode
 
 SCHEMA = schema_from_anything(
@@ -161,3 +174,37 @@ def test_a_dict_with_a_bad_value_names_its_column() -> None:
 def test_what_holds_no_rows_is_refused(rows: object) -> None:
     with pytest.raises(InvalidArgument):
         list(conform(rows, SCHEMA))
+
+
+def test_fields_left_out_of_structs_get_their_write_defaults_from_dicts_as_from_arrow() -> None:
+    def inner(first: int) -> StructType:
+        return StructType(
+            (
+                NestedField(first, "a", IntegerType()),
+                NestedField(first + 1, "day", DateType(), write_default=3),
+                NestedField(first + 2, "z", DecimalType(9, 2), required=True, write_default=Decimal("7.00")),
+            )
+        )
+
+    key, value = NestedField(5, "key", StringType(), required=True), NestedField(6, "value", inner(30))
+    schema = Schema(
+        (
+            NestedField(1, "s", inner(10)),
+            NestedField(2, "l", ListType(NestedField(3, "element", inner(20)))),
+            NestedField(4, "m", MapType(key, value)),
+        )
+    )
+    row = {"s": {"a": 1}, "l": [{"a": 2}, None], "m": {"k": {"a": 3, "z": "1.5"}}}
+    day, seven = dt.date(1970, 1, 4), Decimal("7.00")
+    expected = {
+        "s": {"a": 1, "day": day, "z": seven},
+        "l": [{"a": 2, "day": day, "z": seven}, None],
+        "m": [("k", {"a": 3, "day": day, "z": Decimal("1.50")})],
+    }
+    assert one([row, {"s": None}], schema).to_pylist() == [expected, {"s": None, "l": None, "m": None}]
+
+
+def test_a_required_field_left_out_of_a_dict_is_refused_by_its_full_name() -> None:
+    schema = Schema((NestedField(1, "s", StructType((NestedField(2, "r", IntegerType(), required=True),))),))
+    with pytest.raises(InvalidValue, match=r"required column 's\.r' is not given"):
+        one([{"s": {}}], schema)

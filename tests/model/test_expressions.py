@@ -59,10 +59,10 @@ def test_columns_are_the_dotted_names() -> None:
         (col("and") <= 1e300, "`and` <= 1e+300"),
         (col("a") == b"\x01\xff", "a = X'01ff'"),
         (col("a") == dt.time(1, 2, 3), "a = TIME '01:02:03'"),
-        (col("ts").hour() >= 5, "hour(ts) >= 5"),
+        (col("ts").hour() >= 5, "hours(ts) >= 5"),
         (col("s").truncate(3) == "abc", "truncate(3, s) = 'abc'"),
-        (col("ts").year() == 1, "year(ts) = 1"),
-        (col("ts").month() == 1, "month(ts) = 1"),
+        (col("ts").year() == 1, "years(ts) = 1"),
+        (col("ts").month() == 1, "months(ts) = 1"),
     ],
 )
 def test_builders_print_as_sql(expression: Expression, text: str) -> None:

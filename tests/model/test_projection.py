@@ -112,8 +112,8 @@ TABLE = Schema(
         ("days(ts)", "ts = TIMESTAMP '2024-01-01 10:00:00'", "ts_day = DATE '2024-01-01'", "FALSE"),
         ("hours(ts)", "ts >= TIMESTAMP '1969-12-31 23:00:00'", "ts_hour >= -1", "ts_hour > -1"),
         ("hours(ts)", "ts > TIMESTAMP '1970-01-01 01:59:59.999999'", "ts_hour >= 2", "ts_hour > 1"),
-        ("days(ts)", "day(ts) = DATE '1969-12-31'", "ts_day IN (DATE '1969-12-31', DATE '1970-01-01')", "FALSE"),
-        ("days(ts)", "day(ts) > DATE '1969-12-31'", "ts_day > DATE '1969-12-31'", "ts_day > DATE '1970-01-01'"),
+        ("days(ts)", "days(ts) = DATE '1969-12-31'", "ts_day IN (DATE '1969-12-31', DATE '1970-01-01')", "FALSE"),
+        ("days(ts)", "days(ts) > DATE '1969-12-31'", "ts_day > DATE '1969-12-31'", "ts_day > DATE '1970-01-01'"),
         ("days(ts)", "ts IS NOT NULL", "ts_day IS NOT NULL", "ts_day IS NOT NULL"),
     ],
 )

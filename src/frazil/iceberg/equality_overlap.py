@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.entries import Entries, Mask
-from frazil.model.types import NestedField
+from frazil.model.types import DoubleType, FloatType, NestedField
 
 Ints = npt.NDArray[np.int64]
 FieldLookup = Callable[[int], NestedField | None]
@@ -52,7 +52,8 @@ def _apart(data: Entries, part: Entries, column: NestedField) -> Callable[[Ints,
         )
         below = _less(mine.upper, rows, theirs.lower, deletes)
         above = _less(theirs.upper, deletes, mine.lower, rows)
-        found: Mask = ~both_null & (one_sided | below | above)
+        both_nan = mine.may_be_nan[rows] & theirs.may_be_nan[deletes]
+        found: Mask = ~both_null & (one_sided | ((below | above) & ~both_nan))
         return found
 
     return test
@@ -72,6 +73,10 @@ class _Facts:
         self.may_be_null: Mask = ~(none & complete) & (not column.required)
         self.only_null: Mask = every & complete & (not column.required)
         self.lower, self.upper = entries.bounds(column)
+        # NaN equals NaN in a delete, and lies outside of all bounds
+        without = pc.fill_null(pc.equal(entries.map_values(ids.NAN_COUNTS, column.id), 0), False)
+        is_floating = isinstance(column.type, FloatType | DoubleType)
+        self.may_be_nan: Mask = ~without.to_numpy(zero_copy_only=False) & is_floating
 
 
 def _less(left: pa.Array, left_rows: Ints, right: pa.Array, right_rows: Ints) -> Mask:

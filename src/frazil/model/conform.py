@@ -142,18 +142,43 @@ def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pa.RecordB
     for column in schema.fields:
         default = _write_default(column, column.name) if any(column.name not in row for row in rows) else None
         try:
-            values = [
-                canonical(column.type, _variants(column.type, row[column.name])) if column.name in row else default
-                for row in rows
-            ]
+            values = [_given(column, row[column.name]) if column.name in row else default for row in rows]
             array = array_from_canonical(column.type, values)
         except InvalidValue as error:
+            if "column" in error.context:
+                raise
             raise InvalidValue(
                 f"column {column.name!r}: {error.message}", hint=error.hint, column=column.name
             ) from error
         _check_nulls(array, None, column, column.name)
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=schema_to_arrow(schema))
+
+
+def _given(column: NestedField, value: Any) -> Any:
+    return _with_defaults(column.type, canonical(column.type, _variants(column.type, value)), column.name)
+
+
+def _with_defaults(type_: Type, value: Any, path: str) -> Any:
+    """A canonical value in which fields of structs that were left out have their write defaults."""
+    if value is None:
+        return None
+    if isinstance(type_, StructType):
+        return {
+            column.id: _with_defaults(column.type, value[column.id], f"{path}.{column.name}")
+            if column.id in value
+            else _write_default(column, f"{path}.{column.name}")
+            for column in type_.fields
+        }
+    if isinstance(type_, ListType):
+        return [_with_defaults(type_.element.type, item, f"{path}.element") for item in value]
+    if isinstance(type_, MapType):
+        key, item = type_.key.type, type_.value.type
+        return [
+            (_with_defaults(key, one, f"{path}.key"), _with_defaults(item, other, f"{path}.value"))
+            for one, other in value
+        ]
+    return value
 
 
 def _variants(type_: Type, value: Any) -> Any:

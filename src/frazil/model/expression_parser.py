@@ -5,7 +5,7 @@ True
 
 Integers, decimals (`1.50`), doubles (`1e3`), text, TRUE, FALSE, `X'ab'`, and text after DATE, TIME, TIMESTAMP,
 TIMESTAMPTZ, UUID or DOUBLE are literals; names may stand in backquotes or double quotes; partition transforms are
-functions.
+functions: `bucket(16, id)`, `truncate(4, name)`, and `years(ts)`, `months(ts)`, `days(ts)`, `hours(ts)` since 1970.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ _COMPARISONS = {
     "<>": Operation.NOT_EQ,
 }
 _TIME_FUNCTIONS: dict[str, Transform] = {
-    **{name: transform for transform in (YearTransform(), MonthTransform(), DayTransform(), HourTransform())
-       for name in (transform.unit, f"{transform.unit}s")},
-}  # fmt: skip
+    f"{transform.unit}s": transform
+    for transform in (YearTransform(), MonthTransform(), DayTransform(), HourTransform())
+}
 _WIDTH_FUNCTIONS: dict[str, Callable[[int], Transform]] = {"bucket": BucketTransform, "truncate": TruncateTransform}
 
 
@@ -352,10 +352,12 @@ class _Parser:
             self.fail_at(token.position, f"not a literal: {reason}", hint=hint or "check its text")
 
     def function(self, name: _Token) -> _Operand:
+        self.deeper()
         arguments = [self.operand()]
         while self.accept_symbol(","):
             arguments.append(self.operand())
         self.expect_symbol(")")
+        self.depth -= 1
         match name.value.lower(), arguments:
             case "isnan", [Column() as column]:
                 return column.is_nan()
@@ -365,11 +367,11 @@ class _Parser:
                 return Column(transformed(_TIME_FUNCTIONS[function], term))
             case function, [_Literal(int() as width), Column(Reference() as term)] if function in _WIDTH_FUNCTIONS:
                 return self.checked_term(name, _WIDTH_FUNCTIONS[function], width, term)
-        self.fail_at(
-            name.position,
-            f"{name.value}({', '.join(map(str, arguments))}) is not supported",
-            hint="use isnan(x), startswith(x, 'a'), bucket(n, x), truncate(n, x), year(x), month(x), day(x), hour(x)",
-        )
+        hint = "use isnan(x), startswith(x, 'a'), bucket(n, x), truncate(n, x), years(x), months(x), days(x), hours(x)"
+        if f"{name.value.lower()}s" in _TIME_FUNCTIONS:
+            hint = f"compare the column with dates or times; {name.value.lower()}s(x) counts them since 1970"
+        called = f"{name.value}({', '.join(map(str, arguments))})"
+        self.fail_at(name.position, f"{called} is not supported", hint=hint)
 
     def checked_term(self, name: _Token, make: Callable[[int], Transform], width: int, term: Reference) -> Column:
         try:

@@ -3,7 +3,7 @@
 >>> str((col("id") > 5) & ~col("name").startswith("ab"))
 "id > 5 AND NOT name LIKE 'ab%'"
 >>> str(col("ts").day() == dt.date(2024, 1, 1))
-"day(ts) = DATE '2024-01-01'"
+"days(ts) = DATE '2024-01-01'"
 
 Predicates follow SQL's three-valued logic: a comparison with null is unknown, and a row matches a filter only where it
 is true. NaN equals nothing and is not ordered, so that `x <> 1` is true for it; whether null is NaN is unknown.
@@ -28,6 +28,7 @@ from frazil.model.transforms import (
     DayTransform,
     HourTransform,
     MonthTransform,
+    TimeTransform,
     Transform,
     TruncateTransform,
     YearTransform,
@@ -246,6 +247,8 @@ class TransformTerm:
     reference: Reference
 
     def __str__(self) -> str:
+        if isinstance(self.transform, TimeTransform):
+            return f"{self.transform.unit}s({self.reference})"  # in SQL, year(ts) is a number such as 2024
         name, _, argument = str(self.transform).rstrip("]").partition("[")
         return f"{name}({argument}, {self.reference})" if argument else f"{name}({self.reference})"
 
