@@ -4,6 +4,8 @@ PYTHON ?= python3
 JOBS ?= 2
 VENV := .venv
 OLDEST := .venv-oldest
+JAVA := .venv-java
+RUNTIME := $(JAVA)/iceberg-spark-runtime-4.1_2.13-1.12.0.jar
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
@@ -44,8 +46,9 @@ format: $(VENV)/.ready-dev  ## put the code in order
 bench: $(VENV)/.ready-dev  ## measure against PyIceberg, as ratios in one run
 	$(BIN)/python -m benchmarks
 
-interop: $(VENV)/.ready-dev  ## only the tests with other implementations
+interop: $(VENV)/.ready-dev $(RUNTIME)  ## only the tests with other implementations, Iceberg's Spark runtime too (needs Maven)
 	$(PYTEST) -n $(JOBS) -m interop
+	FRAZIL_ICEBERG_RUNTIME=$(RUNTIME) $(JAVA)/bin/python -m pytest tests/interop/java
 
 docs: $(VENV)/.ready-docs  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -64,7 +67,7 @@ clean:  ## remove what the commands made, but not the environment
 	find src tests tools examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean  ## remove the environments as well
-	rm -rf $(VENV) $(OLDEST)
+	rm -rf $(VENV) $(OLDEST) $(JAVA)
 
 # One stamp for each set of dependency groups; bootstrap.py touches it when all is in place.
 $(VENV)/.ready-base: pyproject.toml tools/constraints.txt tools/bootstrap.py
@@ -75,3 +78,12 @@ $(VENV)/.ready-%: pyproject.toml tools/constraints.txt tools/bootstrap.py
 
 $(OLDEST)/.ready-dev: pyproject.toml tools/constraints.txt tools/bootstrap.py
 	@FRAZIL_VENV=$(OLDEST) $(PYTHON) tools/bootstrap.py dev 'pyspark==4.0.*'
+
+# The newest Spark that Iceberg's runtime is made for.
+$(JAVA)/.ready-dev: pyproject.toml tools/constraints.txt tools/bootstrap.py
+	@FRAZIL_VENV=$(JAVA) $(PYTHON) tools/bootstrap.py dev 'pyspark==4.1.*'
+
+$(RUNTIME): $(JAVA)/.ready-dev
+	@command -v mvn >/dev/null || { echo "Iceberg's runtime comes by Maven (Debian's package maven)"; exit 1; }
+	mvn --quiet dependency:copy -Dartifact=org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0 -DoutputDirectory=$(JAVA)
+	@touch $@

@@ -209,7 +209,7 @@ def summarize_partitions(entries: Entries) -> tuple[FieldSummary, ...]:
     """Per partition field: are there nulls or NaNs, and the bounds of the rest."""
     summaries = []
     for column, values in zip(entries.partition_type.fields, entries.partition_columns(), strict=True):
-        has_nan: bool | None = None
+        has_nan = False  # always told: Java's table of all manifests cannot do without
         contains_null = values.null_count > 0
         if isinstance(column.type, FloatType | DoubleType):
             nan = pc.fill_null(pc.is_nan(values), False)
