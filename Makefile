@@ -21,10 +21,9 @@ demo: $(VENV)/.ready-demo  ## a tour on local Spark, in a temporary warehouse
 	@$(BIN)/python -m examples.demo
 
 test: lint  ## style, types, layers, then all tests but the slow ones
-	$(PYTEST) -n $(JOBS) -m "not slow" --ignore tests/spark --ignore tests/conformance --ignore src/frazil/spark
-	$(PYTEST) tests/conformance -m smoke
+	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not slow"
 
-test-spark: $(VENV)/.ready-dev  ## the tests of the Spark engine, which is being built
+test-spark: $(VENV)/.ready-dev  ## the tests of the Spark engine
 	$(PYTEST) tests/conformance tests/spark src/frazil/spark -m "not slow"
 
 test-oldest: $(OLDEST)/.ready-dev  ## the tests of the engine, on the oldest Spark that it supports
