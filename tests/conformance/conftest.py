@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.lake import Lake
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.conformance)
 
 
 @pytest.fixture(scope="session")
