@@ -108,7 +108,7 @@ def test_the_smoke_set_passes_where_executors_are_other_processes(cluster):
         cwd=_ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
