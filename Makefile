@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
-.PHONY: help demo test test-spark test-oldest test-all lint format bench interop docs wasm lock clean distclean
+.PHONY: help demo test test-spark test-oldest test-all lint format bench bench-java interop docs wasm lock clean distclean
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -44,6 +44,9 @@ format: $(VENV)/.ready-dev  ## put the code in order
 
 bench: $(VENV)/.ready-dev  ## measure against PyIceberg, as ratios in one run
 	$(BIN)/python -m benchmarks
+
+bench-java: $(RUNTIME)  ## measure against Iceberg's own Spark runtime (needs Maven)
+	FRAZIL_ICEBERG_RUNTIME=$(RUNTIME) $(JAVA)/bin/python -m benchmarks.spark_java
 
 interop: $(VENV)/.ready-dev $(RUNTIME)  ## only the tests with other implementations, Iceberg's Spark runtime too (needs Maven)
 	$(PYTEST) -n $(JOBS) -m interop

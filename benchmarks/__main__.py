@@ -69,7 +69,7 @@ class Bench:
                 # PyIceberg takes seconds where we take milliseconds: one call in each round is enough to be fair to it
                 calls = repeat if side == FRAZIL else 1
                 found = self._probe(side, job, path, size, calls)
-                best[side] = _better(best[side], found) if side in best else found
+                best[side] = found.better(best.get(side, found))
         answers = {one.answer for one in best.values()}
         if len(answers) != 1:
             raise RuntimeError(f"{job}: the sides disagree: {best}")
@@ -162,16 +162,6 @@ def _times(question: str, ours: Measured, theirs: Measured, target: int | None =
     line = Line(question, seconds(ours.wall), seconds(theirs.wall), f"{wall:.1f} x")
     yield line if target is None else replace(line, target=f">= {target} x", met=max(wall, cpu) >= target)
     yield Line(f"{question}: CPU", seconds(ours.cpu), seconds(theirs.cpu), f"{cpu:.1f} x")
-
-
-def _better(one: Measured, other: Measured) -> Measured:
-    return replace(
-        one,
-        wall=min(one.wall, other.wall),
-        cpu=min(one.cpu, other.cpu),
-        memory=min(one.memory, other.memory),
-        total_memory=min(one.total_memory, other.total_memory),
-    )
 
 
 def _python(*arguments: object) -> str:

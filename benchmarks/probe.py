@@ -39,6 +39,16 @@ class Measured:
     total_memory: int
     answer: int
 
+    def better(self, other: Measured) -> Measured:
+        """The least of both."""
+        return Measured(
+            min(self.wall, other.wall),
+            min(self.cpu, other.cpu),
+            min(self.memory, other.memory),
+            min(self.total_memory, other.total_memory),
+            other.answer,
+        )
+
 
 def measure(job: Job, repeat: int) -> Measured:
     gc.collect()

@@ -33,9 +33,9 @@ class Line:
 HEAD = ("", "Frazil", "PyIceberg", "ratio", "target", "")
 
 
-def as_text(lines: Sequence[Line]) -> str:
+def as_text(lines: Sequence[Line], peer: str = "PyIceberg") -> str:
     """The lines in columns, for a terminal."""
-    table = [HEAD, *(line.cells for line in lines)]
+    table = [(*HEAD[:2], peer, *HEAD[3:]), *(line.cells for line in lines)]
     widths = [max(len(row[place]) for row in table) for place in range(len(HEAD))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table

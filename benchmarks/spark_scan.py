@@ -11,9 +11,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from benchmarks.report import Line, seconds
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.manifest_reader import SHARED_CACHE
 from frazil.iceberg.table import IcebergTable
+from frazil.lake import Lake
 from frazil.spark.scan import contents
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ _FILES_OF_ROWS = 8
 _BATCH = 500_000
 
 
+Ask = Callable[["DataFrame"], int]
+
+
 @dataclass(frozen=True)
 class Query:
     """A question to both sides. `at_most` is how much longer ours may take, as a ratio."""
@@ -48,14 +53,14 @@ class Query:
     name: str
     table: str
     at_most: float
-    ask: Callable[[DataFrame], int]
-    ask_peer: Callable[[DataFrame], int] | None = None
+    ask: Ask
+    ask_peer: Ask | None = None
     """What the peer does instead, if not the same."""
     slow: bool = False
     """Takes the peer minutes: one call is enough to be fair."""
 
 
-def _sum(*expressions: str, where: str = "TRUE") -> Callable[[DataFrame], int]:
+def _sum(*expressions: str, where: str = "TRUE") -> Ask:
     def ask(frame: DataFrame) -> int:
         (row,) = frame.filter(where).selectExpr(*expressions).collect()
         return int(sum(value or 0 for value in row))
@@ -63,13 +68,14 @@ def _sum(*expressions: str, where: str = "TRUE") -> Callable[[DataFrame], int]:
     return ask
 
 
+TWO = _sum("sum(id)", "sum(customer)")
 ALL = _sum("sum(id)", "sum(customer)", "round(sum(amount))", "sum(length(word))", "sum(second(at))")
 SELECTIVE = _sum("sum(id)", "count(word)", where="customer < 5")
 
 
 def queries(files: tuple[int, ...]) -> list[Query]:
     scans = [
-        Query("2 of 5 columns", "rows", 1.05, _sum("sum(id)", "sum(customer)")),
+        Query("2 of 5 columns", "rows", 1.05, TWO),
         Query("all columns", "rows", 1.05, ALL),
         Query("selective filter", "rows", 1.05, SELECTIVE),
         Query("one small file", "small", 1.5, SELECTIVE),
@@ -97,15 +103,21 @@ def prepare(folder: Path, count: int, files: tuple[int, ...]) -> None:
     lake.create_namespace("db")
     paths = {}
     for name, size, parts in (("rows", count, _FILES_OF_ROWS), ("small", 1_000, 1)):
-        sample = rows.made(1)
-        properties = {"write.parquet.compression-codec": "zstd"}
-        table = lake.create_table(f"db.{name}", sample.schema, properties=properties)
-        for _ in range(parts):
-            table.append(rows.made(size // parts))
-        paths[name] = table.scan().plan().file_paths
+        paths[name] = filled(lake, name, size, parts).scan().plan().file_paths
     for number in files:
         paths[f"files{number}"] = _many(lake.create_table(f"db.files{number}", "n BIGINT"), number)
     (folder / PATHS).write_text(json.dumps(paths))
+
+
+def filled(
+    lake: Lake, name: str, count: int, parts: int = _FILES_OF_ROWS, properties: Mapping[str, str] = MappingProxyType({})
+) -> IcebergTable:
+    """A table of rows in some files."""
+    codec = {"write.parquet.compression-codec": "zstd"}
+    table = lake.create_table(f"db.{name}", rows.made(1).schema, properties={**codec, **properties})
+    for _ in range(parts):
+        table.append(rows.made(count // parts))
+    return table
 
 
 def _many(table: IcebergTable, count: int) -> list[str]:
@@ -145,6 +157,12 @@ def session() -> SparkSession:
     return builder.config("spark.log.level", "OFF").config("spark.sql.session.timeZone", "UTC").getOrCreate()
 
 
+def forget() -> None:
+    """Empty our caches of what tables consist of."""
+    SHARED_CACHE.clear()
+    contents.forget()
+
+
 def probe(side: str, folder: Path, repeat: int, *, slow: bool) -> Iterator[tuple[str, Measured]]:
     """Measure the queries of one side in this process."""
     paths: dict[str, list[str]] = json.loads((folder / PATHS).read_text())
@@ -154,10 +172,6 @@ def probe(side: str, folder: Path, repeat: int, *, slow: bool) -> Iterator[tuple
     def frame(name: str) -> DataFrame:
         return spark.table(f"lake.db.{name}") if side == FRAZIL else spark.read.parquet(*paths[name])
 
-    def forget() -> None:
-        SHARED_CACHE.clear()
-        contents.forget()
-
     for query in queries(tuple(int(name[5:]) for name in paths if name.startswith("files"))):
         if query.slow and not slow:
             continue
@@ -166,11 +180,11 @@ def probe(side: str, folder: Path, repeat: int, *, slow: bool) -> Iterator[tuple
             query.ask(frame("small")) if query.table in ("rows", "small") else ask(frame(min(paths, key=_files(paths))))
         run = _on(ask, frame, query.table)
         calls = 1 if query.slow and side == PARQUET else repeat
-        yield query.name, measure(Job(run, forget if query.slow else lambda: None, _cpu(spark)), calls)
+        yield query.name, measure(Job(run, forget if query.slow else lambda: None, cpu_of(spark)), calls)
     spark.stop()
 
 
-def _on(ask: Callable[[DataFrame], int], frame: Callable[[str], DataFrame], table: str) -> Callable[[], int]:
+def _on(ask: Ask, frame: Callable[[str], DataFrame], table: str) -> Callable[[], int]:
     return lambda: ask(frame(table))
 
 
@@ -178,7 +192,7 @@ def _files(paths: dict[str, list[str]]) -> Callable[[str], int]:
     return lambda name: len(paths[name]) if name.startswith("files") else sys.maxsize
 
 
-def _cpu(spark: SparkSession) -> Callable[[], float]:
+def cpu_of(spark: SparkSession) -> Callable[[], float]:
     """CPU seconds of this process and its JVM."""
     jvm: Any = spark.sparkContext._jvm
     stat = Path(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/stat")
@@ -201,8 +215,7 @@ def lines(folder: Path, count: int, files: tuple[int, ...], rounds: int, repeat:
     for number in range(rounds):
         for side in (FRAZIL, PARQUET):
             for name, one in _fresh(side, folder, repeat, slow=number == 0):
-                known = best.get((side, name), one)
-                best[side, name] = replace(one, wall=min(one.wall, known.wall), cpu=min(one.cpu, known.cpu))
+                best[side, name] = one.better(best.get((side, name), one))
     for query in queries(files):
         ours, theirs = best[FRAZIL, query.name], best[PARQUET, query.name]
         if ours.answer != theirs.answer:
