@@ -59,7 +59,7 @@ def test_it_does_so_from_a_broadcast_thread_and_a_subquery_and_a_write(sql, spar
     for query in (
         f"SELECT /*+ BROADCAST(b) */ * FROM range(3) a JOIN {name} b USING (id)",
         f"SELECT * FROM range(3) WHERE id IN (SELECT id FROM {name})",
-        f"SELECT (SELECT max(id) FROM {name})",
+        f"SELECT (SELECT sum(id) FROM {name})",
         f"CREATE TABLE {name}_copy AS SELECT * FROM {name}",
         f"INSERT INTO {name} SELECT * FROM {name}",
     ):

@@ -32,8 +32,10 @@ TRAPS = {
         SCAN,
         "test_a_session_that_reads_by_name_does_not_make_renamed_columns_null",
     ),
-    "SCAN C, threads of callbacks end": (SESSION, "test_threads_that_the_jvm_called_back_on_end_when_idle"),
-    "SCAN C, a private name of CPython": (SESSION, "test_the_private_name_that_finds_a_connection_is_still_there"),
+    "SCAN C, threads of callbacks end": (
+        SESSION,
+        "test_connections_of_threads_that_the_jvm_started_end_with_the_answer",
+    ),
     "SCAN D, exceptions arrive as themselves": (
         ERRORS,
         "test_a_python_exception_arrives_as_itself_with_its_traceback",

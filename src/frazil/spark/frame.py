@@ -64,12 +64,13 @@ def table_frame(
 
 
 def _active() -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    found = SparkSession.getActiveSession()
-    if found is None:
-        raise InvalidArgument("there is no Spark session", hint="pass one, or make it by lake.spark()")
-    return found
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError as error:
+        raise InvalidArgument("there is no Spark session", hint="pass one, or make it by lake.spark()") from error
 
 
 def _classic(handle: TableHandle, spark: SparkSession, columns: list[str]) -> DataFrame:
