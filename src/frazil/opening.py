@@ -34,6 +34,8 @@ def open(  # noqa: A001 - frazil.open reads as what it does
     from frazil.catalog.next_metadata import read_state
     from frazil.iceberg.table import IcebergTable
 
+    if not isinstance(relocate, bool | str):
+        raise InvalidArgument(f"relocate={relocate!r} names no folder", hint="use True, or the old folder as text")
     place = locations.join(absolute_location(path))
     store: Store = Stores(properties)
     store.exists(place)  # refuses what no store can hold
