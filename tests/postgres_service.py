@@ -1,7 +1,8 @@
 """A private PostgreSQL server for tests, from the programs of Debian's package, gone when the tests end.
 
 `postgres_url` gives a test an empty database of its own. The server listens on a socket in its temporary folder and
-nowhere else, so servers of several test processes never meet. Where there are no programs, the test is skipped.
+nowhere else, so servers of several test processes never meet. Where there are no programs, the test is skipped; with
+`FRAZIL_TEST_REQUIRE=postgres` in the environment, as continuous integration sets it, it fails instead.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from urllib.parse import quote
 import pytest
 
 DEBIAN_PROGRAMS = Path("/usr/lib/postgresql")
+
+
+def is_required(service: str) -> bool:
+    """Whether tests that need a service must run rather than be skipped."""
+    return service in os.environ.get("FRAZIL_TEST_REQUIRE", "").split(",")
 
 
 def find_programs() -> Path | None:
@@ -93,7 +99,10 @@ def postgres_server() -> Iterator[PostgresServer]:
     """A server for the whole run of one test process."""
     programs = find_programs()
     if programs is None:
-        pytest.skip("no PostgreSQL server here: install Debian's package `postgresql` to run this test")
+        missing = "no PostgreSQL server here: install Debian's package `postgresql` to run this test"
+        if is_required("postgres"):
+            pytest.fail(missing)
+        pytest.skip(missing)
     server = PostgresServer(programs)
     try:
         server.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -120,6 +121,13 @@ def test_relocating_by_a_folder_above_the_table_maps_all_that_was_in_it(tmp_path
     shutil.move(tmp_path / "old", tmp_path / "new")
     for relocate in (str(tmp_path / "old"), f"file://{tmp_path}/old/db", True):
         assert count(frazil.open(tmp_path / "new/db/t", relocate=relocate)) == 3
+
+
+@pytest.mark.parametrize("relocate", [5, 1, None, Path("/old")])
+def test_what_is_no_folder_to_relocate_from_is_refused(tmp_path: Path, relocate: Any) -> None:
+    hadoop_table(tmp_path / "old")
+    with pytest.raises(InvalidArgument, match="relocate="):
+        frazil.open(tmp_path / "old/db/t", relocate=relocate)
 
 
 def test_a_prefix_that_does_not_fit_is_refused(tmp_path: Path) -> None:

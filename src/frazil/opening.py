@@ -39,6 +39,8 @@ def open_in(store: Store, path: str | Path, *, name: str | None = None, relocate
     from frazil.catalog.next_metadata import read_state
     from frazil.iceberg.table import IcebergTable
 
+    if not isinstance(relocate, bool | str):
+        raise InvalidArgument(f"relocate={relocate!r} names no folder", hint="use True, or the old folder as text")
     place = locations.join(absolute_location(path))
     store.exists(place)  # refuses what no store can hold
     chosen = place if _is_metadata_name(place) else _newest_metadata(store, place)

@@ -54,6 +54,7 @@ def test_overwriting_nothing_by_nothing_is_no_error() -> None:
         {"version": "123"},
         {"ref": 5},
         {"columns": [1]},
+        {"columns": 5},
         {"where": 5},
     ],
     ids=str,

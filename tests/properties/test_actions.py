@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
@@ -24,7 +24,7 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.read import TaskReader
 from frazil.iceberg.snapshot import Snapshot
-from frazil.iceberg.table import IcebergTable
+from frazil.iceberg.table import IcebergTable, TableTransaction
 from frazil.iceberg.write import RowWriter
 from frazil.io.deletion_vector import DeletionVector
 from frazil.model.conform import conform
@@ -66,6 +66,21 @@ class Change:
 
     commit: Callable[[], Any]
     effect: Callable[[Rows], Rows]
+
+
+class Inside(IcebergTable):
+    """A table as one of its transactions sees it: changes go into the transaction."""
+
+    def __init__(self, table: IcebergTable, transaction: TableTransaction) -> None:
+        super().__init__(table.identifier, table.store, table._committer, table._state)
+        self._inside = transaction
+
+    @property
+    def metadata(self) -> TableMetadata:
+        return self._inside.metadata
+
+    def _transaction(self) -> TableTransaction:
+        return self._inside
 
 
 class Tables(RuleBasedStateMachine):
@@ -148,6 +163,13 @@ class Tables(RuleBasedStateMachine):
     def change(self, data: st.DataObject, table: IcebergTable, branch: str) -> Change | None:
         kinds = [self.append, self.append, self.overwrite, self.delete, self.replace_partitions, self.compact]
         kinds += [self.rewrite_manifests]
+        if table.format_version > 1:
+            kinds += [self.delete_positions, self.delete_positions, self.delete_equal]
+        return data.draw(st.sampled_from(kinds))(data, table, branch)
+
+    def change_of_rows(self, data: st.DataObject, table: IcebergTable, branch: str) -> Change | None:
+        """A change of rows that are there: two of them often meet."""
+        kinds = [self.delete, self.compact]
         if table.format_version > 1:
             kinds += [self.delete_positions, self.delete_positions, self.delete_equal]
         return data.draw(st.sampled_from(kinds))(data, table, branch)
@@ -255,9 +277,9 @@ class Tables(RuleBasedStateMachine):
         number = data.draw(st.sampled_from([1, 2]))
         wanted, place = victim.values[number], victim.place
         spec = table.metadata.spec(place[0])
-        unpartitioned = [one.spec_id for one in table.metadata.partition_specs if one.is_unpartitioned]
+        unpartitioned = [one for one in table.metadata.partition_specs if one.is_unpartitioned]
         if unpartitioned and data.draw(st.booleans()):
-            place = (unpartitioned[0], ())
+            place = (unpartitioned[0].spec_id, (None,) * len(unpartitioned[0].fields))  # all void, in version 1
             spec = table.metadata.spec(place[0])
         schema = Schema((replace(table.schema.field_by_id(number), required=False),))  # type: ignore[type-var]
         file = equality_deletes(table, schema, [[wanted]], *place)
@@ -328,22 +350,19 @@ class Tables(RuleBasedStateMachine):
     @precondition(lambda self: self.rows("main"))
     @rule(data=st.data())
     def two_writers_after_the_same_rows(self, data: st.DataObject) -> None:
-        kinds = [self.delete, self.compact]
-        if self.table.format_version > 1:
-            kinds += [self.delete_positions, self.delete_positions, self.delete_equal]
         other_table = another_handle(self.table)
-        ours = data.draw(st.sampled_from(kinds))(data, self.table, "main")
-        others = data.draw(st.sampled_from(kinds))(data, other_table, "main")
+        ours = self.change_of_rows(data, self.table, "main")
+        others = self.change_of_rows(data, other_table, "main")
         self.race("main", ours, others, other_table)
 
     def race(self, branch: str, ours: Change | None, others: Change | None, other_table: IcebergTable) -> None:
         if ours is None or others is None:
             return
-        before, after_other = self.rows(branch), others.effect(self.rows(branch))
+        before = self.rows(branch)
 
         def first() -> None:
             others.commit()
-            self.took_place(branch, after_other, other_table)
+            self.took_place(branch, others.effect(before), other_table)
 
         self.pointer.before_swap = first
         try:
@@ -356,7 +375,61 @@ class Tables(RuleBasedStateMachine):
                 self.pointer.before_swap = None
                 assert ours.effect(before) == before
                 return
-            self.took_place(branch, ours.effect(after_other))
+            self.took_place(branch, ours.effect(self.rows(branch)))
+
+    @rule(data=st.data(), branch=BRANCHES, alone=st.booleans())
+    def transaction(self, data: st.DataObject, branch: str, alone: bool) -> None:
+        """Several changes that are one; another writer may come between staging and commit."""
+        other_table = another_handle(self.table)
+        others = None if alone else self.change(data, other_table, branch)
+        kinds = [self.change] * data.draw(st.integers(2, 3))
+        self.transact(data, branch, kinds, others, other_table)
+
+    def transact(
+        self,
+        data: st.DataObject,
+        branch: str,
+        kinds: list[Callable[[st.DataObject, IcebergTable, str], Change | None]],
+        others: Change | None,
+        other_table: IcebergTable,
+    ) -> None:
+        inside = Inside(self.table, self.table.transaction())
+        refs, snapshots = dict(self.refs), dict(self.snapshots)
+        effects: dict[int, Callable[[Rows], Rows]] = {}
+        for kind in kinds:
+            made = kind(data, inside, branch)
+            before = self.rows(branch)
+            if made is None:
+                continue
+            made.commit()
+            head = inside.metadata.refs.get(branch)
+            if head is None or head.snapshot_id == self.refs.get(branch):
+                assert made.effect(before) == before
+                continue
+            # the next change is made from what this one left
+            self.refs[branch] = head.snapshot_id
+            self.snapshots[head.snapshot_id] = self.placed(inside, head.snapshot_id, made.effect(before))
+            effects[head.snapshot_id] = made.effect
+        self.refs, self.snapshots = refs, snapshots
+
+        def first() -> None:
+            if others is not None:
+                before = self.rows(branch)
+                others.commit()
+                self.took_place(branch, others.effect(before), other_table)
+
+        self.pointer.before_swap = first if effects else None
+        try:
+            inside._transaction().commit()
+        except CommitConflict:
+            assert others is not None
+            self.table.refresh()
+            return
+        rows = self.rows(branch)
+        for snapshot_id, effect in effects.items():
+            rows = self.snapshots[snapshot_id] = self.placed(self.table, snapshot_id, effect(rows))
+            self.refs[branch] = snapshot_id
+        self.learn(self.table)
 
     @rule(data=st.data(), branch=BRANCHES)
     def lost_answer(self, data: st.DataObject, branch: str) -> None:
@@ -506,8 +579,16 @@ class Tables(RuleBasedStateMachine):
         if ref.snapshot_id in self.snapshots:
             assert self.snapshots[ref.snapshot_id] == rows
         self.refs[branch] = ref.snapshot_id
-        self.snapshots[ref.snapshot_id] = rows
+        self.snapshots[ref.snapshot_id] = self.placed(table, ref.snapshot_id, rows)
         self.learn(table)
+
+    def placed(self, table: IcebergTable, snapshot_id: int, rows: Rows) -> Rows:
+        """The rows with the partitions they are in: rewriting a file moves what stays of it to today's spec."""
+        name = _name_of(table.metadata.schema_of(table.metadata.snapshot(snapshot_id)), 1)
+        scan = table.scan(version=snapshot_id, columns=[name, "_file"])
+        places = {task.file.file_path: (task.file.spec_id, task.file.partition) for task in scan.plan().tasks()}
+        found = {row[name]: places[row["_file"]] for row in scan.to_arrow().to_pylist()}
+        return {n: replace(row, place=found.get(n, row.place)) for n, row in rows.items()}
 
     def learn(self, table: IcebergTable) -> None:
         for snapshot in table.metadata.snapshots:
@@ -551,9 +632,9 @@ class Tables(RuleBasedStateMachine):
             assert new.next_row_id >= old.next_row_id
             assert new.last_updated_ms >= old.last_updated_ms
             known = {snapshot.snapshot_id for snapshot in old.snapshots}
-            for snapshot in new.snapshots:
-                if snapshot.snapshot_id not in known and new.format_version > 1:
-                    assert snapshot.sequence_number == old.last_sequence_number + 1
+            numbers = [one.sequence_number for one in new.snapshots if one.snapshot_id not in known]
+            if new.format_version > 1:
+                assert numbers == [old.last_sequence_number + 1 + index for index in range(len(numbers))]
         self.checked_states = len(self.pointer.states)
         metadata = self.table.metadata
         assert metadata == self.pointer.load().metadata
@@ -607,8 +688,33 @@ def _name_of(schema: Schema, number: int) -> str:
     return name
 
 
+def machine_of(version: int) -> type[Tables]:
+    return type(f"TablesV{version}", (Tables,), {"version": version})
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@settings(max_examples=max(1, settings().max_examples // 4))
+@given(data=st.data())
+def test_a_transaction_comes_as_a_whole_after_what_others_did_to_the_same_rows(
+    version: int, data: st.DataObject
+) -> None:
+    tables = machine_of(version)()
+    try:
+        for _ in range(2):
+            made, before = tables.append(data, tables.table, "main"), tables.rows("main")
+            made.commit()
+            tables.took_place("main", made.effect(before))
+        other_table = another_handle(tables.table)
+        others = tables.change_of_rows(data, other_table, "main")
+        tables.transact(data, "main", [tables.append, tables.change_of_rows], others, other_table)
+        tables.history_is_one_line()
+        tables.files_are_what_snapshots_need()
+    finally:
+        tables.teardown()
+
+
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_random_actions_keep_what_must_hold(version: int) -> None:
-    machine = type(f"TablesV{version}", (Tables,), {"version": version})
+    machine = machine_of(version)
     examples = max(1, settings().max_examples // 4)
     run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=15))

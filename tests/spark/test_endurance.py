@@ -100,6 +100,6 @@ def test_two_thousand_queries_leave_nothing_behind(spark, lake, name):
     assert late.jvm_sockets <= early.jvm_sockets + 4, told
     assert late.proxies <= early.proxies + 2, told
     assert late.python_memory <= early.python_memory + 64 * _MIB, told
-    # Spark keeps what it knows of the last thousand queries, and more of their code than garbage collection takes at once
+    # Spark keeps what it knows of the last thousand queries, and their code as long as it likes
     assert late.heap <= early.heap + 192 * _MIB, told
     print(told)

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from frazil.errors import InvalidArgument
+from frazil.errors import InvalidArgument, MalformedMetadata
+from frazil.model.name_mapping import NameMapping
 
 T = TypeVar("T")
 
@@ -224,6 +225,18 @@ def check_properties(properties: Mapping[str, str]) -> None:
             raise InvalidArgument(f"property {name!r} is {text!r}", hint="names and values of properties are texts")
         if name in KNOWN:
             KNOWN[name].parse(name, text)
+        if name == DEFAULT_NAME_MAPPING.name:
+            _check_name_mapping(name, text)
+
+
+def _check_name_mapping(name: str, text: str) -> None:
+    """A broken one would make every scan fail."""
+    try:
+        NameMapping.from_json(text)
+    except MalformedMetadata as error:
+        raise InvalidArgument(
+            f"property {name}: {error.message}", hint='write [{"field-id": 1, "names": ["id"]}, ...]'
+        ) from error
 
 
 def refuse_reserved(names: Iterable[str]) -> None:

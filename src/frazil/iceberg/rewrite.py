@@ -24,7 +24,7 @@ from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.model.schema import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID, Schema
 
 if TYPE_CHECKING:
-    from frazil.iceberg.table import IcebergTable
+    from frazil.iceberg.table import IcebergTable, TableTransaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Removal:
 class CopyOnWrite:
     """One job on one branch of a table."""
 
-    def __init__(self, table: IcebergTable, branch: str = MAIN) -> None:
+    def __init__(self, table: IcebergTable | TableTransaction, branch: str = MAIN) -> None:
         self._table = table
         self._branch = branch
         self._metadata = table.metadata

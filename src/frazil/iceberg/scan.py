@@ -53,7 +53,7 @@ class Scan:
 
     def select(self, *columns: str) -> Self:
         """Read only these columns; metadata columns such as `_file`, `_pos` and `_row_id` are given on request."""
-        return replace(self, columns=columns)
+        return replace(self, columns=columns_of(columns))
 
     def limit(self, rows: int) -> Self:
         """At most so many rows."""
@@ -211,4 +211,10 @@ def to_millis(moment: int | str | datetime) -> int:
 
 def columns_of(columns: Iterable[str] | None) -> tuple[str, ...] | None:
     """Column names as a tuple; a single name is not meant letter by letter."""
-    return None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
+    if columns is None:
+        return None
+    given: Any = (columns,) if isinstance(columns, str) else columns
+    names = tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidArgument(f"{columns!r} does not name columns", hint="give a list of their names")
+    return names

@@ -181,6 +181,18 @@ class TableTransaction(Changes, Transaction):
         with removing(self.store, files):
             self.new_append().append_files(files).to_branch(branch).commit()
 
+    def overwrite(self, rows: Any, where: str | Expression | None = None, *, branch: str = MAIN) -> None:
+        """Replace the rows that match (all, if not told), of the table and of this transaction, by others."""
+        from frazil.iceberg.rewrite import CopyOnWrite
+
+        CopyOnWrite(self, branch).overwrite(rows, as_expression(where))
+
+    def delete(self, where: str | Expression, *, branch: str = MAIN) -> None:
+        """Delete the rows that match, of the table and of this transaction."""
+        from frazil.iceberg.rewrite import CopyOnWrite
+
+        CopyOnWrite(self, branch).delete(as_expression(where))
+
 
 class IcebergTable(Changes):
     """One table. It stays at the state it was loaded with until `refresh()` or a change of its own."""

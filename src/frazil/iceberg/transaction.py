@@ -96,7 +96,7 @@ class Transaction:
             self._stage_all(newest, [*self._actions, action], 0)
 
     def _stage(self, action: Action, attempt: int) -> None:
-        staged = action.stage(Context(self._working, self._store, attempt, self._written))
+        staged = action.stage(Context(self._working, self._store, attempt, self._written, self.base))
         self._working = apply_updates(self._working, staged.updates) if staged.updates else self._working
         self._updates.extend(staged.updates)
         for requirement in staged.requirements:

@@ -5,7 +5,8 @@ Every check looks at the snapshots between the one the change was worked out fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -29,19 +30,49 @@ ADDS_DELETES = frozenset({OVERWRITE, DELETE})
 REMOVES_DATA = frozenset({OVERWRITE, REPLACE, DELETE})
 
 
-def snapshots_since(context: Context, start_id: int | None, parent: Snapshot | None) -> list[Snapshot]:
-    """The snapshots after `start_id`, up to the parent. Without a start, all there are."""
-    found: list[Snapshot] = []
-    for snapshot in context.metadata.ancestors_of(None if parent is None else parent.snapshot_id):
-        if snapshot.snapshot_id == start_id:
-            return found
-        found.append(snapshot)
-    if start_id is not None:
-        raise CommitConflict(
-            f"snapshot {start_id}, from which the change was worked out, is no longer in the history",
-            hint="it expired or was rolled back; read the table again and repeat the change",
-        )
-    return found
+@dataclass(frozen=True, slots=True)
+class ReadPoint:
+    """What a change was worked out from: a snapshot of the table, and what its own transaction had put on top."""
+
+    snapshot_id: int | None
+    """A snapshot that the table has; None: it was empty."""
+    own: Mapping[int, Snapshot]
+    """Snapshots of the same transaction, by id, as they were then: after a retry they stand on another base."""
+
+    def since(self, context: Context, parent: Snapshot | None) -> list[Snapshot]:
+        """The snapshots up to the parent that the change does not know, the newest first."""
+        found: list[Snapshot] = []
+        for snapshot in context.history(None if parent is None else parent.snapshot_id):
+            if snapshot.snapshot_id == self.snapshot_id:
+                return found
+            if snapshot.snapshot_id not in self.own:
+                found.append(snapshot)
+        if self.snapshot_id is not None:
+            raise CommitConflict(
+                f"snapshot {self.snapshot_id}, from which the change was worked out, is no longer in the history",
+                hint="it expired or was rolled back; read the table again and repeat the change",
+            )
+        return found
+
+    def renumbered(self, context: Context) -> list[Snapshot]:
+        """The transaction's own snapshots whose rows have other ids or sequence numbers than when they were read."""
+        now = {snapshot.snapshot_id: snapshot for snapshot in context.metadata.snapshots}
+        return [
+            now[number]
+            for number, read in self.own.items()
+            if number in now
+            and (now[number].first_row_id, now[number].sequence_number) != (read.first_row_id, read.sequence_number)
+        ]
+
+
+def read_point(context: Context, snapshot_id: int | None) -> ReadPoint:
+    """The point that a snapshot is, which may be one that the transaction itself makes."""
+    own: dict[int, Snapshot] = {}
+    for snapshot in context.history(snapshot_id):
+        if not context.is_own(snapshot):
+            return ReadPoint(snapshot.snapshot_id, own)
+        own[snapshot.snapshot_id] = snapshot
+    return ReadPoint(None if own else snapshot_id, own)
 
 
 def changed_entries(
@@ -93,12 +124,15 @@ def no_new_deletes(context: Context, snapshots: Iterable[Snapshot], matching: Fi
 
 
 def no_new_deletes_for(
-    context: Context, snapshots: Iterable[Snapshot], files: Iterable[DataFile], *, ignore_equality: bool = False
+    context: Context, snapshots: Iterable[Snapshot], files: Iterable[DataFile], *, rewritten_as: int | None = None
 ) -> None:
-    """No deletes were added that apply to these data files: replacing the files would bring the rows back."""
+    """No deletes were added that apply to these data files: replacing the files would bring the rows back.
+
+    `rewritten_as` is the data sequence number of the new files: younger equality deletes find their rows as well.
+    """
     added = list(changed_entries(context, _doing(snapshots, ADDS_DELETES), DELETES, (Status.ADDED,)))
-    if ignore_equality:
-        added = [part.filter(part.numpy(ids.CONTENT) != Content.EQUALITY_DELETES) for part in added]
+    if rewritten_as is not None:
+        added = [part.filter(~_equality_after(part, rewritten_as)) for part in added]
     index = DeleteIndex(added)
     if not len(index):
         return
@@ -110,6 +144,12 @@ def no_new_deletes_for(
         data = from_files(spec, partition_type(context.metadata, spec), members)
         applied = index.apply_to(data)
         _refuse(data, np.diff(applied.offsets) > 0, "a concurrent commit deleted rows of a file that is replaced")
+
+
+def _equality_after(entries: Entries, sequence_number: int) -> Mask:
+    equality: Mask = entries.numpy(ids.CONTENT) == Content.EQUALITY_DELETES
+    later: Mask = entries.numpy(ids.SEQUENCE_NUMBER) > sequence_number
+    return equality & later
 
 
 def files_exist(

@@ -43,7 +43,7 @@ class NameMapping:
         """Read the table property's text, or its parsed form."""
         try:
             return _level(json.loads(document) if isinstance(document, str) else document, 0)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise MalformedMetadata(
                 f"the name mapping cannot be read: {error!r}", hint="check the property schema.name-mapping.default"
             ) from error

@@ -49,6 +49,9 @@ def test_one_name_cannot_be_both_set_and_removed():
         ("commit.retry.num-retries", "-1"),
         ("a", None),
         ("format-version", "x"),
+        ("schema.name-mapping.default", "{broken"),
+        ("schema.name-mapping.default", '[{"field-id": 1}]'),
+        ("schema.name-mapping.default", "[" * 100_000),
     ],
 )
 def test_reserved_names_and_values_that_do_not_parse_are_refused_at_once(name: str, value: object):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
@@ -43,6 +43,8 @@ class Context:
     attempt: int = 0
     written: list[str] = field(default_factory=list)
     """Files written for this commit, in any attempt: those that end up unused are deleted after a definite outcome."""
+    base: TableMetadata | None = None
+    """The table as this attempt found it, without the actions of its transaction; None: the same as `metadata`."""
 
     @cached_property
     def reader(self) -> ManifestReader:
@@ -57,6 +59,23 @@ class Context:
         if snapshot is None:
             return []
         return read_manifest_list(self.store, snapshot, {spec.spec_id: spec for spec in self.metadata.partition_specs})
+
+    def is_own(self, snapshot: Snapshot) -> bool:
+        """Whether an earlier action of the transaction makes this snapshot."""
+        return self.base is not None and self.base.snapshot_or_none(snapshot.snapshot_id) is None
+
+    def history(self, snapshot_id: int | None) -> Iterator[Snapshot]:
+        """The snapshot, its parent and so on; also those that an earlier action of the transaction lets expire."""
+        seen: set[int] = set()
+        while snapshot_id is not None and snapshot_id not in seen:
+            seen.add(snapshot_id)
+            snapshot = self.metadata.snapshot_or_none(snapshot_id)
+            if snapshot is None and self.base is not None:
+                snapshot = self.base.snapshot_or_none(snapshot_id)
+            if snapshot is None:
+                return
+            yield snapshot
+            snapshot_id = snapshot.parent_snapshot_id
 
     @property
     def metadata_folder(self) -> str:

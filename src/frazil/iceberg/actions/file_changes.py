@@ -7,7 +7,7 @@ from typing import Self
 
 from frazil.errors import CommitConflict, InvalidArgument, Unsupported
 from frazil.iceberg import manifest_schema as ids
-from frazil.iceberg.actions.action import Context
+from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.manifest_changes import (
     Removal,
     added_entries,
@@ -17,14 +17,15 @@ from frazil.iceberg.actions.manifest_changes import (
     write_manifests,
 )
 from frazil.iceberg.actions.snapshot_action import Change, SnapshotAction
-from frazil.iceberg.data_file import Content, DataFile
+from frazil.iceberg.data_file import Content, DataFile, Status
 from frazil.iceberg.delete_index import is_vector
 from frazil.iceberg.entries import Entries
+from frazil.iceberg.layout import Layout
 from frazil.iceberg.manifest import CORE_COLUMNS
 from frazil.iceberg.manifest_list import DATA, DELETES, ManifestFile
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.transaction import Transaction
-from frazil.iceberg.validation import snapshots_since
+from frazil.iceberg.validation import ReadPoint, changed_entries, read_point
 
 
 class FileChanges(SnapshotAction):
@@ -35,11 +36,14 @@ class FileChanges(SnapshotAction):
 
     def __init__(self, transaction: Transaction) -> None:
         super().__init__(transaction)
+        self._added: dict[tuple[str, int | None], DataFile] = {}
         self._added_data: list[DataFile] = []
         self._added_deletes: list[DataFile] = []
         self._removal = Removal()
         self._delete_removal = Removal()
-        self._start: tuple[int | None] | None = None
+        self._told_start: tuple[int | None] | None = None
+        self._read: ReadPoint | None = None
+        self._layout: Layout | None = None
         self._new_manifests: dict[int, tuple[list[ManifestFile], list[Entries]]] = {}
 
     def _add_data(self, file: DataFile) -> Self:
@@ -47,36 +51,80 @@ class FileChanges(SnapshotAction):
             raise InvalidArgument(f"{file!r} is no DataFile", hint="rows are added with table.append")
         if file.content != Content.DATA:
             raise InvalidArgument(f"{file.file_path} is a delete file", hint="add it with a row delta")
-        self._added_data.append(file)
+        if self._is_new(file):
+            self._added_data.append(file)
         return self
 
     def _add_deletes(self, file: DataFile) -> Self:
         if file.content == Content.DATA:
             raise InvalidArgument(f"{file.file_path} is a data file", hint="add it as rows")
-        self._added_deletes.append(file)
+        if self._is_new(file):
+            self._added_deletes.append(file)
         return self
+
+    def _is_new(self, file: DataFile) -> bool:
+        """Whether a file is not there yet: given twice it is meant once, else its rows would count twice."""
+        known = self._added.get(file.key)
+        if known is None:
+            self._added[file.key] = file
+        elif known != file:
+            raise InvalidArgument(
+                f"two different files are added as {file.file_path}", hint="each file needs a path of its own"
+            )
+        return known is None
 
     def validate_from(self, snapshot_id: int | None) -> Self:
         """The snapshot that was read to work the change out (None: the table was empty).
 
-        If not told, it is the one that was current when the action was first tried.
+        If not told, it is the one that was current when the action was first tried. In a transaction that is the last
+        one the transaction made before, and all that others commit below it counts as committed since.
         """
-        self._start = (snapshot_id,)
+        self._told_start = (snapshot_id,)
         return self
+
+    def stage(self, context: Context) -> Staged:
+        point = self._read_point(context, self.parent(context.metadata))
+        if self._added_data and self._removal.paths:
+            self._check_own_rows(context, point)
+        if self._layout is None:
+            self._layout = Layout.of(context.metadata)
+        self._layout.check_places(context.metadata, (*self._added_data, *self._added_deletes))
+        if self._added_data:
+            self._layout.check_readable(context.metadata)
+        return super().stage(context)
+
+    def _read_point(self, context: Context, parent: Snapshot | None) -> ReadPoint:
+        """What the change was worked out from, by what the first attempt found."""
+        if self._read is None:
+            current = None if parent is None else parent.snapshot_id
+            self._read = read_point(context, current if self._told_start is None else self._told_start[0])
+        return self._read
 
     def since(self, context: Context, parent: Snapshot | None) -> list[Snapshot]:
         """What was committed since the change was worked out."""
-        if self._start is None:
-            self._start = (None if parent is None else parent.snapshot_id,)
-        return snapshots_since(context, self._start[0], parent)
+        return self._read_point(context, parent).since(context, parent)
 
     def check_row_ids(self, context: Context, since: Sequence[Snapshot]) -> None:
         """Rows read before the table had row ids are copied without: refuse if they were given ids meanwhile."""
-        start = None if self._start is None else context.metadata.snapshot_or_none(self._start[0])
+        start = None if self._read is None else context.metadata.snapshot_or_none(self._read.snapshot_id)
         if start is not None and start.first_row_id is None and since and since[0].first_row_id is not None:
             raise CommitConflict(
                 "a concurrent commit, the first of format version 3, gave ids to the rows that are rewritten",
                 hint="read the table again and repeat the change",
+            )
+
+    def _check_own_rows(self, context: Context, point: ReadPoint) -> None:
+        """Rows copied from files of the same transaction have the ids of then: refuse if those are others now."""
+        renumbered = point.renumbered(context)
+        if context.metadata.format_version < 3 or not renumbered:
+            return
+        start = context.metadata.snapshot_or_none(point.snapshot_id)
+        gave_ids = start is not None and start.first_row_id is None
+        added = changed_entries(context, renumbered, DATA, (Status.ADDED,))
+        if gave_ids or any(path in self._removal.paths for entries in added for path in _paths(entries)):
+            raise CommitConflict(
+                "rows that the transaction wrote and then rewrote have other ids after a concurrent commit",
+                hint="repeat the transaction",
             )
 
     def change(self, context: Context, parent: Snapshot | None, manifests: Sequence[ManifestFile]) -> Change:

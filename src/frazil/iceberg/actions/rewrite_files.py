@@ -77,7 +77,5 @@ class RewriteFiles(FileChanges):
             self._added_data = [replace(file, data_sequence_number=self._sequence_number) for file in self._added_data]
         since = self.since(context, parent)
         self.check_row_ids(context, since)
-        # with an older sequence number, equality deletes committed meanwhile still find the rows
-        keeps_sequence = self._sequence_number is not None
-        validation.no_new_deletes_for(context, since, self._replaced_data, ignore_equality=keeps_sequence)
+        validation.no_new_deletes_for(context, since, self._replaced_data, rewritten_as=self._sequence_number)
         validation.files_exist(context, since, {file.file_path for file in self._replaced_data})
