@@ -21,7 +21,7 @@ demo: $(VENV)/.ready-demo  ## a tour on local Spark, in a temporary warehouse
 	@$(BIN)/python -m examples.demo
 
 test: lint  ## style, types, layers, then all tests but the slow ones
-	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not slow and (smoke or not conformance)"
+	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not slow and (smoke or not conformance)" --ignore tests/spark --ignore src/frazil/spark
 
 test-spark: $(VENV)/.ready-dev  ## only the tests of the Spark engine, with all of its conformance
 	$(PYTEST) tests/conformance tests/spark src/frazil/spark -m "not slow"

@@ -79,7 +79,7 @@ def _shortened(text: str | None) -> str | None:
     return None if text is None else text.rstrip("Z").rstrip("0").rstrip(".")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def own(lake: Lake) -> dict[str, IcebergTable]:
     return {}
 

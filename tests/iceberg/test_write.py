@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import frazil
 from frazil.catalog.folder_table import FolderCommitter
 from frazil.iceberg import write
 from frazil.iceberg.data_locations import data_location
@@ -89,3 +90,29 @@ def test_rows_that_come_by_partition_need_one_open_file(table: IcebergTable) -> 
     files = writer.write([_batch("b", "b", "a"), _batch("a", "c")])
     assert [(file.partition[0], file.record_count) for file in files] == [("b", 2), ("a", 2), ("c", 1)]
     assert len({file.file_path for file in files}) == 3
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_slices_of_nested_columns_are_written_as_they_are(file_format: str) -> None:
+    rows = [
+        {
+            "n": n,
+            "st": None if n % 4 == 0 else {"x": n % 2 == 0, "deep": None if n % 5 == 0 else {"y": str(n)}},
+            "l": None if n % 3 == 0 else [{"k": n % 2 == 0}, None],
+            "m": [("a", n % 2 == 0)],
+        }
+        for n in range(20)
+    ]
+    kinds = {
+        "n": pa.int64(),
+        "st": pa.struct({"x": pa.bool_(), "deep": pa.struct({"y": pa.string()})}),
+        "l": pa.list_(pa.struct({"k": pa.bool_()})),
+        "m": pa.map_(pa.string(), pa.bool_()),
+    }
+    part = pa.Table.from_pylist(rows, pa.schema(kinds)).slice(7, 9)
+    schema = (
+        "n BIGINT, st STRUCT<x: BOOLEAN, deep: STRUCT<y: STRING>>, l ARRAY<STRUCT<k: BOOLEAN>>, m MAP<STRING, BOOLEAN>"
+    )
+    table = frazil.connect("memory:").create_table("db.t", schema, properties={"write.format.default": file_format})
+    table.append(part)
+    assert table.scan().to_arrow().sort_by("n").to_pylist() == part.to_pylist()

@@ -45,6 +45,7 @@ def test_without_any_session_it_is_told_how_to_get_one(monkeypatch):
     from pyspark.sql import SparkSession
 
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
     table = frazil.connect("memory:").create_table("db.t", "id INT")
     with pytest.raises(InvalidArgument, match=r"lake\.spark"):
         table.to_spark()

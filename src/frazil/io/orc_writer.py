@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
@@ -63,7 +64,7 @@ class OrcWriter(DataFileWriter):
 
     def _append(self, batch: pa.RecordBatch) -> None:
         arrays = [
-            _storage(array, column.type, field.type)
+            _whole(_storage(array, column.type, field.type))
             for array, column, field in zip(batch.columns, self.stored_schema.fields, self._orc_schema, strict=True)
         ]
         before = self._sink.tell()
@@ -134,6 +135,11 @@ def _type(type_: Type) -> pa.DataType:
         case VariantType():
             return VARIANT_STORAGE
     return type_to_arrow(type_)
+
+
+def _whole(array: pa.Array) -> pa.Array:
+    """The array as one of its own: of a slice of structs pyarrow would write the rows before it."""
+    return array.take(pa.array(np.arange(len(array)))) if pa.types.is_nested(array.type) else array
 
 
 def _storage(array: pa.Array, type_: Type, target: pa.DataType) -> pa.Array:

@@ -38,7 +38,7 @@ class Rows:
         handle = with_read_options(self._bridge.handle(key), asked["options"])
         if handle.kind == "metadata":
             return local_plan(self._bridge, handle, jsession, asked["columns"])
-        return self._scans.describe([handle], asked["columns"], jsession, asked["session"])
+        return self._scans.describe([handle], asked["columns"], jsession, asked["session"], asked["filtered"])
 
     def aggregate(self, key: str, what: str, _c: None) -> bytes | None:
         """COUNT, MIN and MAX from metadata; None if the rows must be read."""

@@ -89,7 +89,11 @@ public class FrazilRule extends Rule {
       if (n < t.schema.length() || used.contains(a.exprId())) names.add(a.name());
     }
     org.apache.spark.sql.classic.SparkSession session = org.apache.spark.sql.classic.SparkSession.active();
-    String what = Frazil.json(Frazil.map(new Object[] {"columns", names, "options", relation.options().asCaseSensitiveMap(), "session", FrazilPlan.facts(session)}));
+    Set compared = new HashSet(), filtered = new HashSet();
+    conditions(plan, compared);
+    i = relation.output().iterator();
+    while (i.hasNext()) { AttributeReference a = (AttributeReference) i.next(); if (compared.contains(a.exprId())) filtered.add(a.name()); }
+    String what = Frazil.json(Frazil.map(new Object[] {"columns", names, "filtered", filtered, "options", relation.options().asCaseSensitiveMap(), "session", FrazilPlan.facts(session)}));
     Object told = Frazil.ask(t.bridge, "scan", t.key, what, session);   // a description, or a plan that has the rows in it
     LogicalPlan inner = told instanceof String ? FrazilPlan.plan(t.bridge, session, (String) told) : (LogicalPlan) told;
     return project(inner, relation.output(), names, t.name);
@@ -117,6 +121,17 @@ public class FrazilRule extends Rule {
       out.add(new Alias(e, a.name(), a.exprId(), a.qualifier(), scala.Option.apply(a.metadata()), Frazil.seq(new ArrayList())));
     }
     return new Project(Frazil.seq(out), inner);
+  }
+
+  /** What filters and joins look at: what files will be asked for by, when Spark has pushed it down. */
+  static void conditions(LogicalPlan plan, Set ids) {
+    Expression condition = plan instanceof Filter ? ((Filter) plan).condition() : null;
+    if (plan instanceof Join && ((Join) plan).condition().isDefined()) condition = (Expression) ((Join) plan).condition().get();
+    scala.collection.Iterator i = plan.children().iterator();
+    while (i.hasNext()) conditions((LogicalPlan) i.next(), ids);
+    if (condition == null) return;
+    i = condition.references().iterator();
+    while (i.hasNext()) ids.add(((Attribute) i.next()).exprId());
   }
 
   static void references(LogicalPlan plan, Set ids) {

@@ -19,6 +19,7 @@ from frazil.iceberg.entries import Entries
 from frazil.iceberg.incremental import appended_manifests
 from frazil.iceberg.manifest_list import DATA, read_manifest_list
 from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.planning import FILTER_COLUMNS, PLAN_COLUMNS
 from frazil.iceberg.snapshot import Snapshot
 from frazil.io.store import Store
 
@@ -79,9 +80,17 @@ _lock = Lock()
 
 
 def contents_of(
-    metadata: TableMetadata, store: Store, snapshot: Snapshot | None, appends: tuple[Snapshot, ...] | None = None
+    metadata: TableMetadata,
+    store: Store,
+    snapshot: Snapshot | None,
+    appends: tuple[Snapshot, ...] | None = None,
+    filtered: frozenset[int] = frozenset(),
 ) -> Contents:
-    """What a snapshot has, or what some appends added. Snapshots never change: the answer is remembered."""
+    """What a snapshot has, or what some appends added. Snapshots never change: the answer is remembered.
+
+    The files will be planned next, with filters on the columns `filtered`: manifests are decoded with all that this
+    needs, so that they are decoded once.
+    """
     if snapshot is None:
         return Contents((), False, 0)
     added_by = None if appends is None else tuple(one.snapshot_id for one in appends)
@@ -90,7 +99,7 @@ def contents_of(
         if key in _known:
             _known.move_to_end(key)
             return _known[key]
-    found = _read(metadata, store, snapshot, appends)
+    found = _read(metadata, store, snapshot, appends, filtered)
     with _lock:
         _known[key] = found
         while len(_known) > _REMEMBERED:
@@ -104,7 +113,13 @@ def forget() -> None:
         _known.clear()
 
 
-def _read(metadata: TableMetadata, store: Store, snapshot: Snapshot, appends: tuple[Snapshot, ...] | None) -> Contents:
+def _read(
+    metadata: TableMetadata,
+    store: Store,
+    snapshot: Snapshot,
+    appends: tuple[Snapshot, ...] | None,
+    filtered: frozenset[int],
+) -> Contents:
     if appends is None:
         specs = {spec.spec_id: spec for spec in metadata.partition_specs}
         manifests = [item for item in read_manifest_list(store, snapshot, specs) if item.has_live_files]
@@ -113,11 +128,12 @@ def _read(metadata: TableMetadata, store: Store, snapshot: Snapshot, appends: tu
     reader = Context(metadata, store).reader
     data, positions, newest = [], False, 0
     compared: set[int] = set()
-    for entries in reader.read([item for item in manifests if item.content == DATA], _COLUMNS):
+    columns = FILTER_COLUMNS if filtered else PLAN_COLUMNS
+    for entries in reader.read([item for item in manifests if item.content == DATA], columns, filtered):
         live = entries.filter(entries.live if appends is None else entries.added_by(one.snapshot_id for one in appends))
         if len(live):
             data.append(Entries(live.spec, live.partition_type, {key: live.column(key) for key in _COLUMNS}))
-    for entries in reader.read([item for item in manifests if item.content != DATA], _COLUMNS):
+    for entries in reader.read([item for item in manifests if item.content != DATA], FILTER_COLUMNS):
         live = entries.filter(entries.live)
         equality = live.numpy(ids.CONTENT) == Content.EQUALITY_DELETES
         positions = positions or not equality.all()

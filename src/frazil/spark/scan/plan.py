@@ -62,6 +62,8 @@ class Source:
     """Settings of Spark for this read alone."""
     only: OnlyFiles | None = None
     """Some files of the snapshot, instead of all."""
+    filtered: frozenset[int] = frozenset()
+    """The columns that filters will probably name."""
 
     @property
     def key(self) -> str:
@@ -88,7 +90,7 @@ def describe(
     `jvm_reads` tells whether the JVM has a file system for the table's location; with `own_reader` it reads by our
     kind of Spark's reader also where nothing was deleted.
     """
-    contents = contents_of(source.metadata, source.store, source.snapshot, source.appends)
+    contents = contents_of(source.metadata, source.store, source.snapshot, source.appends, source.filtered)
     if source.only is not None:
         contents = contents.only(source.only)
     if key_fields(source.metadata, contents.equality_ids) is not None:
@@ -256,13 +258,20 @@ class Scans:
         bridge.on("readRows", self._read_rows)
         bridge.on("statistics", self._statistics)
 
-    def describe(self, handles: Sequence[Any], columns: Sequence[str], jsession: Any, facts: Mapping[str, Any]) -> str:
+    def describe(
+        self,
+        handles: Sequence[Any],
+        columns: Sequence[str],
+        jsession: Any,
+        facts: Mapping[str, Any],
+        filtered: Sequence[str] = (),
+    ) -> str:
         """The JSON that FrazilPlan makes the plan of, with these columns of one or more handles, which all have them.
 
         `facts` are what the session says: `scan`, how to read; `byName`, whether its reader goes by names; `columns`,
-        whether its optimizer looks at statistics of columns.
+        whether its optimizer looks at statistics of columns. `filtered` are columns that the query compares.
         """
-        sources = [source_of(handle, facts["scan"]) for handle in handles]
+        sources = [source_of(handle, facts["scan"], filtered) for handle in handles]
         described: list[Described] = []
         for source in sources:
             reads = source.mode != ARROW and _jvm_reads(self._bridge, jsession, source)
@@ -308,7 +317,7 @@ class Scans:
         return read_rows(found.relation, what["columns"], what["filters"], session, found.document["data"])
 
 
-def source_of(handle: Any, mode: str | None) -> Source:
+def source_of(handle: Any, mode: str | None, filtered: Sequence[str] = ()) -> Source:
     """What a handle reads, with the options it was given; `mode` is the session's."""
     table, options = handle.table, handle.options
     return Source(
@@ -321,6 +330,17 @@ def source_of(handle: Any, mode: str | None) -> Source:
         appends_asked_for(table.metadata, handle.snapshot, options),
         reader_settings(options, table.metadata.properties),
         handle.files,
+        _with_fields_inside(handle.schema, filtered),
+    )
+
+
+def _with_fields_inside(schema: Schema, names: Sequence[str]) -> frozenset[int]:
+    """The ids of columns, and of all fields inside of them."""
+    tops = {column.id for column in schema.fields if column.name in names}
+    return (
+        frozenset(field.id for field in schema.all_fields() if schema.path_ids(field.id)[0] in tops)
+        if tops
+        else frozenset()
     )
 
 
