@@ -28,8 +28,8 @@ RUNTIME = "FRAZIL_ICEBERG_RUNTIME"
 T = TypeVar("T")
 TARGET = 1.0
 _DELETED = "id % 20 = 0"  # 5 %, everywhere in each file
-_DELETES = {"deletion vectors": "3", "position deletes": "2"}
-"""Kinds of deletes, and the version of the format in which Iceberg writes them."""
+_DELETES = {"deletion vectors": ("3", "PUFFIN"), "position deletes": ("2", "PARQUET")}
+"""Kinds of deletes, the version of the format in which Iceberg writes them, and the kind of file that they are in."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,14 @@ class Bench:
                 "spark.sql.catalog.java.warehouse": str(folder),
             }
         )
-        for kind, version in _DELETES.items():
+        for kind, (version, file_format) in _DELETES.items():
             table = _snake(kind)
             modes = {"format-version": version, "write.delete.mode": "merge-on-read"}
             spark_scan.filled(lake, table, sizes.rows, properties=modes)
             self.spark.sql(f"DELETE FROM java.db.{table} WHERE {_DELETED}")
+            found = set(lake.table(f"db.{table}").inspect("delete_files").column("file_format").to_pylist())
+            if found != {file_format}:
+                raise RuntimeError(f"{kind} should be in files of {file_format}, not {found}")
 
     def lines(self) -> Iterator[Line]:
         for question in self.reads():
