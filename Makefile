@@ -20,8 +20,8 @@ help:  ## list the commands
 demo: $(VENV)/.ready-demo  ## a tour on local Spark, in a temporary warehouse
 	@$(BIN)/python -m examples.demo
 
-test: lint  ## style, types, layers, then all tests but the slow ones
-	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not slow and (smoke or not conformance)" --ignore tests/spark --ignore src/frazil/spark
+test: lint  ## style, types, layers, then all tests but the slow ones and most of the conformance
+	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not slow and (smoke or not conformance)"
 
 test-spark: $(VENV)/.ready-dev  ## only the tests of the Spark engine, with all of its conformance
 	$(PYTEST) tests/conformance tests/spark src/frazil/spark -m "not slow"
@@ -29,7 +29,7 @@ test-spark: $(VENV)/.ready-dev  ## only the tests of the Spark engine, with all 
 test-oldest: $(OLDEST)/.ready-dev  ## the tests of the engine, on the oldest Spark that it supports
 	$(OLDEST)/bin/python -m pytest tests/conformance tests/spark src/frazil/spark -m "not slow"
 
-test-all: lint  ## everything, the slow tests and the engine's as well
+test-all: lint  ## everything, the slow tests and all conformance as well
 	$(PYTEST) -n $(JOBS) --dist loadgroup
 
 lint: $(VENV)/.ready-dev  ## style, types and layers

@@ -11,8 +11,8 @@ from frazil.errors import Unsupported
 from frazil.spark.types import Dialect
 from tests.conformance.tables import CASES as OWN
 from tests.conformance.ways import ARROW, AUTO, NATIVE, frame, same_rows, sql_name, taken_in
+from tests.interop.cases import CASES as INTEROP
 from tests.interop.conftest import Built
-from tests.interop.tables import CASES as INTEROP
 from tests.spark.scan.golden_rows import columns_spark_lacks, rows_of
 
 if TYPE_CHECKING:

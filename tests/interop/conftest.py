@@ -9,7 +9,7 @@ import pytest
 
 import frazil
 from frazil.iceberg.table import IcebergTable
-from tests.interop.tables import CASES, Row
+from tests.interop.cases import CASES, Row
 
 Built = Callable[[str, int], tuple[IcebergTable, list[Row]]]
 

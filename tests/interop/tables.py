@@ -6,16 +6,11 @@ rows as plain Python values, worked out beside the table, not read from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
-
-import pyarrow as pa
-import pytest
 
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.table import IcebergTable
@@ -23,58 +18,7 @@ from frazil.iceberg.write import RowWriter
 from frazil.lake import Lake
 from frazil.model.conform import conform
 from frazil.model.types import parse_type
-from tests.interop.deletes import delete_rows, equality_deletes, position_deletes
-
-Row = dict[str, Any]
-Build = Callable[[Lake, int], tuple[IcebergTable, list[Row]]]
-
-
-@dataclass(frozen=True)
-class Case:
-    """A table to build, and the format versions it can be of."""
-
-    build: Build
-    versions: tuple[int, ...]
-
-
-CASES: dict[str, Case] = {}
-
-
-def case(*versions: int) -> Callable[[Build], Build]:
-    def register(build: Build) -> Build:
-        CASES[build.__name__] = Case(build, versions)
-        return build
-
-    return register
-
-
-def all_cases(*versions: int) -> list[tuple[str, int]]:
-    """Every case in every one of these format versions that it can have."""
-    return [(name, version) for name, one in CASES.items() for version in versions if version in one.versions]
-
-
-FIXED_IN_PARTITIONS = {"identity_fixed_4"}
-"""Tables that only Java and we can read: Java puts the length before fixed values in the partition tuples of manifests,
-against Avro, and reads no others, so we do the same. Readers that keep to Avro lose their way in such manifests."""
-
-
-class Cannot(NamedTuple):
-    """What a reader cannot do: why, and how it shows."""
-
-    reason: str
-    raises: type[BaseException]
-
-
-def parameters(cases: Iterable[str | tuple[str, int]], cannot: Mapping[str, Cannot]) -> list[Any]:
-    """Parameters of a test by case. What a reader cannot do must fail, just so: else the list would become untrue."""
-    found = []
-    for one in cases:
-        values = (one,) if isinstance(one, str) else one
-        limit = cannot.get(values[0])
-        marks = () if limit is None else pytest.mark.xfail(reason=limit.reason, raises=limit.raises, strict=True)
-        found.append(pytest.param(*values, marks=marks))
-    return found
-
+from tests.interop.cases import CASES, Build, Case, Row, case
 
 # Values. Every list has the extremes of its type; a null is added to each by `typed_rows`. ORC writers of Arrow
 # cannot hold fractions of seconds before 1970, so the timestamps here have none there (`TEMPORAL` does).
@@ -372,7 +316,7 @@ def schema_evolution(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]
 # Snapshots: overwrites, deletes, manifests, refs.
 
 
-def _numbered(lake: Lake, version: int, count: int = 12, **properties: str) -> tuple[IcebergTable, list[Row]]:
+def numbered(lake: Lake, version: int, count: int = 12, **properties: str) -> tuple[IcebergTable, list[Row]]:
     table = lake.create_table(
         "db.numbered",
         "id BIGINT, part INT, s STRING",
@@ -389,7 +333,7 @@ def _numbered(lake: Lake, version: int, count: int = 12, **properties: str) -> t
 @case(1, 2, 3)
 def copy_on_write(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
     """Deletes of whole files and of rows in them, overwrites by filter and of all, an append after them."""
-    table, rows = _numbered(lake, version)
+    table, rows = numbered(lake, version)
     table.delete("part = 1")
     table.delete("id = 3")
     new = [{"id": 50, "part": 2, "s": "over"}]
@@ -401,7 +345,7 @@ def copy_on_write(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
 
 @case(1, 2, 3)
 def deleted_and_refilled(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table, _ = _numbered(lake, version)
+    table, _ = numbered(lake, version)
     table.overwrite([], "true")
     table.append([{"id": 1, "part": 1, "s": "again"}])
     return table, [{"id": 1, "part": 1, "s": "again"}]
@@ -409,12 +353,12 @@ def deleted_and_refilled(lake: Lake, version: int) -> tuple[IcebergTable, list[R
 
 @case(1, 2, 3)
 def merged_manifests(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    return _numbered(lake, version, 16, **{"commit.manifest.min-count-to-merge": "2"})
+    return numbered(lake, version, 16, **{"commit.manifest.min-count-to-merge": "2"})
 
 
 @case(1, 2, 3)
 def rewritten_manifests(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table, rows = _numbered(lake, version, 16)
+    table, rows = numbered(lake, version, 16)
     table.delete("id = 5")
     table.rewrite_manifests().commit()
     table.append([{"id": 99, "part": 0, "s": "after"}])
@@ -423,17 +367,17 @@ def rewritten_manifests(lake: Lake, version: int) -> tuple[IcebergTable, list[Ro
 
 @case(1, 2, 3)
 def gzip_metadata(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    return _numbered(lake, version, **{"write.metadata.compression-codec": "gzip"})
+    return numbered(lake, version, **{"write.metadata.compression-codec": "gzip"})
 
 
 @case(1, 2, 3)
 def object_storage_layout(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    return _numbered(lake, version, **{"write.object-storage.enabled": "true"})
+    return numbered(lake, version, **{"write.object-storage.enabled": "true"})
 
 
 @case(1, 2, 3)
 def sorted_rows(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table, rows = _numbered(lake, version)
+    table, rows = numbered(lake, version)
     table.update_sort_order().desc("s").asc("bucket(4, id)").commit()
     new = [{"id": n, "part": 1, "s": f"{n}"} for n in range(100, 110)]
     table.append(new)
@@ -442,7 +386,7 @@ def sorted_rows(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
 
 @case(1, 2, 3)
 def branches_and_tags(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table, rows = _numbered(lake, version)
+    table, rows = numbered(lake, version)
     first = table.history[-1].snapshot_id
     table.manage_refs().create_tag("start", first).create_branch("side", first, max_snapshot_age_ms=10**11).commit()
     table.append([{"id": 70, "part": 0, "s": "side"}], branch="side")
@@ -459,7 +403,7 @@ def _written(table: IcebergTable, rows: list[Row]) -> list[DataFile]:
 @case(1, 2, 3)
 def cherry_picked(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
     """A staged append, published after another one."""
-    table, rows = _numbered(lake, version)
+    table, rows = numbered(lake, version)
     staged = {"id": 70, "part": 0, "s": "staged"}
     action = table.new_append().append_files(_written(table, [staged])).set("wap.id", "w").stage_only().commit()
     table.append([{"id": 71, "part": 1, "s": "before"}])
@@ -469,7 +413,7 @@ def cherry_picked(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
 
 @case(1, 2, 3)
 def compacted(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table, rows = _numbered(lake, version)
+    table, rows = numbered(lake, version)
     old = [task.file for task in table.scan().plan().tasks()]
     number = table.current_snapshot.sequence_number if table.current_snapshot else 0
     table.new_rewrite().rewrite(old, _written(table, rows)).data_sequence_number(number).commit()
@@ -479,7 +423,7 @@ def compacted(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
 
 @case(1, 2, 3)
 def expired_snapshots(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table, rows = _numbered(lake, version)
+    table, rows = numbered(lake, version)
     table.delete("id = 3")
     newest = table.history[0]
     table.expire_snapshots().retain_last(2).older_than(newest.timestamp_ms + 1).commit()
@@ -489,163 +433,9 @@ def expired_snapshots(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]
 
 @case(2)
 def upgraded_from_v1(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table, rows = _numbered(lake, 1)
+    table, rows = numbered(lake, 1)
     table.update_spec().remove_field("part").add_field("bucket(2, id)").commit()
     table.append([{"id": 40, "part": 4, "s": "v1"}])
     table.upgrade_format_version().to(version).commit()
     table.append([{"id": 41, "part": 4, "s": "new"}])
     return table, [*rows, {"id": 40, "part": 4, "s": "v1"}, {"id": 41, "part": 4, "s": "new"}]
-
-
-# Deletes.
-
-
-@case(2, 3)
-def row_deletes(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    """Position deletes (v2) or deletion vectors (v3) over partitions, twice on the same files, rows added after."""
-    table, rows = _numbered(lake, version)
-    delete_rows(table, "first", "id", {0, 1, 7})
-    table.append([{"id": 30, "part": 0, "s": "late"}])
-    delete_rows(table, "second", "id", {3, 8, 30})
-    return table, [row for row in rows if row["id"] not in (0, 1, 7, 3, 8)]
-
-
-@case(2, 3)
-def whole_file_deleted_by_row(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table = lake.create_table("db.all_gone", "id BIGINT", format_version=version)
-    table.append([{"id": n} for n in range(5)])
-    table.append([{"id": n} for n in range(5, 8)])
-    delete_rows(table, "all", "id", {0, 1, 2, 3, 4})
-    return table, [{"id": n} for n in range(5, 8)]
-
-
-@case(2, 3)
-def many_row_deletes(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    """Positions over three roaring containers: most of the first, all of the second, one of the third."""
-    table = lake.create_table("db.many", "id BIGINT", format_version=version)
-    table.append(pa.table({"id": range(131_080)}))
-    kept = {*range(0, 65_536, 997), *range(131_072, 131_080)} - {131_073}
-    delete_rows(table, "many", "id", set(range(131_080)) - kept)
-    return table, [{"id": n} for n in kept]
-
-
-@case(2)
-def deletes_of_one_file(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    """A delete file that names its data file, and one of many files, in one partition."""
-    table = lake.create_table("db.file_scoped", "id BIGINT", format_version=version)
-    for start in (0, 10, 20):
-        table.append([{"id": start + n} for n in range(5)])
-    paths = sorted(table.scan().plan().file_paths)
-    by_path = {path: sorted(row["id"] for row in _rows_of(table, path)) for path in paths}
-    one = position_deletes(table, "one", {paths[0]: [0, 4]}, referenced_data_file=paths[0])
-    table.new_row_delta().add_deletes(one).commit()
-    table.new_row_delta().add_deletes(position_deletes(table, "two", {paths[0]: [4], paths[2]: [1]})).commit()
-    gone = {by_path[paths[0]][0], by_path[paths[0]][4], by_path[paths[2]][1]}
-    return table, [{"id": number} for ids in by_path.values() for number in ids if number not in gone]
-
-
-def _rows_of(table: IcebergTable, path: str) -> list[Row]:
-    rows: list[Row] = table.scan(columns=["id", "_file"]).to_arrow().to_pylist()
-    return [row for row in rows if row["_file"] == path]
-
-
-@case(2, 3)
-def row_deletes_after_evolution(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    """Deletes in files of two schemas and two specs."""
-    table, rows = _numbered(lake, version)
-    table.update_schema().rename_column("s", "text").add_column("n", "int").commit()
-    table.update_spec().add_field("bucket(2, id)").commit()
-    table.append([{"id": n, "part": n % 3, "text": f"new {n}", "n": n} for n in range(20, 26)])
-    delete_rows(table, "evolved", "id", {0, 5, 20, 25})
-    left = [{"id": row["id"], "part": row["part"], "text": row["s"]} for row in rows if row["id"] not in (0, 5)]
-    return table, left + [{"id": n, "part": n % 3, "text": f"new {n}", "n": n} for n in range(21, 25)]
-
-
-@case(2, 3)
-def equality_deletes_of_a_table(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    """Keys without nulls on an unpartitioned table; a deleted key written again after; a key of two columns."""
-    table = lake.create_table("db.equal", "id BIGINT, k STRING, v INT", format_version=version)
-    rows: list[Row] = [{"id": n, "k": f"k{n % 4}", "v": n} for n in range(12)]
-    table.append(rows[:6])
-    table.append(rows[6:])
-    delete = equality_deletes(table, "eq1", [{"id": 1}, {"id": 7}, {"id": 400}], ["id"])
-    table.new_row_delta().add_deletes(delete).commit()
-    table.append([{"id": 1, "k": "again", "v": 1}])
-    pair = equality_deletes(table, "eq2", [{"k": "k2", "v": 2}, {"k": "k2", "v": 3}], ["k", "v"])
-    table.new_row_delta().add_deletes(pair).commit()
-    return table, [*(row for row in rows if row["id"] not in (1, 7, 2)), {"id": 1, "k": "again", "v": 1}]
-
-
-@case(2, 3)
-def equality_and_row_deletes(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table = lake.create_table("db.both", "id BIGINT, k STRING", format_version=version)
-    rows: list[Row] = [{"id": n, "k": f"k{n % 4}"} for n in range(12)]
-    table.append(rows)
-    delete_rows(table, "rows", "id", {0, 5})
-    table.new_row_delta().add_deletes(equality_deletes(table, "eq", [{"k": "k3"}], ["k"])).commit()
-    return table, [row for row in rows if row["id"] not in (0, 5) and row["k"] != "k3"]
-
-
-@case(2, 3)
-def equality_deletes_by_partition(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    """A key deleted in one partition stays in the others."""
-    table = lake.create_table("db.scoped", "id BIGINT, part INT", partition_by=["part"], format_version=version)
-    rows: list[Row] = [{"id": n % 4, "part": n // 4} for n in range(8)]
-    table.append(rows)
-    table.new_row_delta().add_deletes(equality_deletes(table, "eq", [{"id": 2}], ["id"], partition=(1,))).commit()
-    return table, [row for row in rows if row != {"id": 2, "part": 1}]
-
-
-@case(2, 3)
-def equality_deletes_of_nulls(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    """A null key deletes the rows that have null there."""
-    table = lake.create_table("db.null_keys", "id BIGINT, k STRING", format_version=version)
-    rows: list[Row] = [{"id": n, "k": None if n % 2 else "x"} for n in range(4)]
-    table.append(rows)
-    table.new_row_delta().add_deletes(equality_deletes(table, "eq", [{"k": None}], ["k"])).commit()
-    return table, [row for row in rows if row["k"] is not None]
-
-
-# Version 3.
-
-
-@case(3)
-def defaults(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table = lake.create_table("db.defaults", "id BIGINT", format_version=version)
-    table.append([{"id": 1}])
-    update = table.update_schema()
-    update.add_column("n", "int", default=7).add_column("s", "string", default="dflt")
-    update.add_column("d", "date", default=date(2020, 1, 1), required=True)
-    update.add_column("x", "decimal(9, 2)", default=Decimal("1.50"))
-    update.commit()
-    table.append([{"id": 2, "n": 1, "s": None, "d": date(2021, 1, 1), "x": Decimal("2.00")}, {"id": 3}])
-    given = {"n": 7, "s": "dflt", "d": date(2020, 1, 1), "x": Decimal("1.50")}
-    return table, [
-        {"id": 1, **given},
-        {"id": 2, "n": 1, "s": None, "d": date(2021, 1, 1), "x": Decimal("2.00")},
-        {"id": 3, **given},
-    ]
-
-
-@case(3)
-def nanoseconds(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    table = lake.create_table(
-        "db.nanos", "id BIGINT, a timestamp_ns, b timestamptz_ns", partition_by=["days(a)"], format_version=version
-    )
-    rows: list[Row] = [
-        {"id": 1, "a": datetime(2020, 1, 1, 0, 0, 0, 5), "b": datetime(1969, 12, 31, 23, 59, 59, 7, tzinfo=UTC)},
-        {"id": 2},
-    ]
-    table.append(rows)
-    return table, rows
-
-
-@case(3)
-def upgraded_to_v3(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    """Position delete files of v2 stay beside new deletion vectors."""
-    table, rows = _numbered(lake, 2)
-    delete_rows(table, "v2", "id", {0, 1})
-    table.upgrade_format_version().to(version).commit()
-    table.append([{"id": 30, "part": 0, "s": "v3"}])
-    delete_rows(table, "v3", "id", {3, 30, 5})
-    return table, [row for row in rows if row["id"] not in (0, 1, 3, 5)]

@@ -18,18 +18,11 @@ import pytest
 from frazil.iceberg.data_file import Content
 from frazil.iceberg.table import IcebergTable
 from frazil.model.expressions import col
+from tests.interop.cases import FIXED_IN_PARTITIONS, Cannot, all_cases, parameters
 from tests.interop.conftest import Built
 from tests.interop.deletes import live_files
 from tests.interop.rows import bag
-from tests.interop.tables import (
-    COLUMN,
-    FIXED_IN_PARTITIONS,
-    PRIMITIVES,
-    TRANSFORMS,
-    Cannot,
-    all_cases,
-    parameters,
-)
+from tests.interop.tables import COLUMN, PRIMITIVES, TRANSFORMS
 
 pytestmark = pytest.mark.interop
 

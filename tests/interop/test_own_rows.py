@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.interop.cases import all_cases
 from tests.interop.conftest import Built
 from tests.interop.rows import bag
-from tests.interop.tables import all_cases
 
 
 @pytest.mark.parametrize(("name", "version"), all_cases(1, 2, 3))

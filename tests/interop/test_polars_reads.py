@@ -11,9 +11,9 @@ import pytest
 from polars.exceptions import ComputeError
 
 from frazil.iceberg.table import IcebergTable
+from tests.interop.cases import FIXED_IN_PARTITIONS, Cannot, all_cases, parameters
 from tests.interop.conftest import Built
 from tests.interop.rows import bag
-from tests.interop.tables import FIXED_IN_PARTITIONS, Cannot, all_cases, parameters
 
 pytestmark = pytest.mark.interop
 

@@ -28,9 +28,10 @@ from frazil.iceberg.manifest_list import FieldSummary, ManifestFile
 from frazil.iceberg.metadata_json import parse_metadata
 from frazil.iceberg.table import IcebergTable
 from frazil.model.expressions import col
+from tests.interop.cases import FIXED_IN_PARTITIONS, Cannot, all_cases, parameters
 from tests.interop.conftest import Built
 from tests.interop.rows import bag
-from tests.interop.tables import FIXED_IN_PARTITIONS, TRANSFORMS, Cannot, all_cases, parameters
+from tests.interop.tables import TRANSFORMS
 
 pytestmark = pytest.mark.interop
 

@@ -39,9 +39,10 @@ from frazil.lake import Lake
 from frazil.model.arrow import schema_from_anything, schema_to_arrow
 from frazil.model.conform import conform
 from frazil.model.expressions import col
+from tests.interop.cases import Cannot, Row, parameters
 from tests.interop.deletes import delete_rows, live_files
 from tests.interop.rows import bag
-from tests.interop.tables import TRANSFORMS, Cannot, Row, parameters, typed_rows, typed_schema
+from tests.interop.tables import TRANSFORMS, typed_rows, typed_schema
 
 pytestmark = pytest.mark.interop
 NAME = "db.t"

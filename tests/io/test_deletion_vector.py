@@ -13,9 +13,9 @@ from frazil.io.deletion_vector import DeletionVector, add_deletion_vector
 from frazil.io.memory_store import MemoryStore
 from frazil.io.puffin import PuffinWriter, read_blob, read_metadata
 from frazil.io.roaring import MAX_POSITION
-from tests.golden_tables import GOLDENS, expected, golden_store
+from tests.golden_tables import expected, golden_store
 
-BLOBS = expected("dv_blobs")["blobs"] if GOLDENS else []
+BLOBS = expected("dv_blobs")["blobs"]
 
 
 @pytest.mark.parametrize("case", BLOBS, ids=lambda case: Path(case["file"]).stem)
@@ -104,7 +104,6 @@ def test_vectors_in_a_puffin_file_are_read_by_pyiceberg_and_by_us() -> None:
     MemoryStore.forget("dv")
 
 
-@pytest.mark.skipif(GOLDENS is None, reason="no goldens here")
 def test_vectors_have_the_blob_metadata_that_java_writes() -> None:
     store = golden_store()
     written = next(

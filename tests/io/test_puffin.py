@@ -15,7 +15,7 @@ from frazil.io.deletion_vector import BLOB_TYPE, DeletionVector
 from frazil.io.memory_store import MemoryStore
 from frazil.io.puffin import PuffinFile, PuffinWriter, read_blob, read_metadata
 from tests.faults import FaultyStore
-from tests.golden_tables import GOLDENS, expected, golden_store
+from tests.golden_tables import expected, golden_store
 
 AT = "memory://puffin-test/file"
 STORE = MemoryStore("puffin-test")
@@ -94,7 +94,6 @@ def test_frames_of_other_writers_are_read_with_and_without_content_size() -> Non
             assert read_blob(STORE, AT, blob) == data
 
 
-@pytest.mark.skipif(GOLDENS is None, reason="no goldens here")
 @pytest.mark.parametrize("case", ["statistics", "statistics_v3"])
 def test_java_statistics_files_are_read(case: str) -> None:
     store = golden_store()
@@ -113,7 +112,6 @@ def test_java_statistics_files_are_read(case: str) -> None:
         assert entry["file-size-in-bytes"] - blob_end == entry["file-footer-size-in-bytes"]
 
 
-@pytest.mark.skipif(GOLDENS is None, reason="no goldens here")
 def test_java_files_are_rewritten_byte_for_byte() -> None:
     store = golden_store()
     files = [f.location for f in store.list("/golden_iceberg/db/dv_history/t/data") if f.location.endswith(".puffin")]

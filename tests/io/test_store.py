@@ -26,7 +26,7 @@ from frazil.io.memory_store import MemoryStore
 from frazil.io.object_store import ObjectStore, S3Options
 from frazil.io.store import RelocatingStore, Store, Stores, may_have_applied, store_for
 from tests.faults import Fault, FaultyStore
-from tests.golden_tables import GOLDENS, WRITTEN_AT, cases, expected, golden_store
+from tests.golden_tables import WRITTEN_AT, cases, expected, golden_store
 from tests.s3_service import ACCESS_KEY, SECRET_KEY, S3Bucket
 
 STRANGE = "d=2024-01-01 10:00/%20 x+ü'&~!$(),;@[]{}?#.parquet"
@@ -435,7 +435,6 @@ def test_every_spelling_of_the_old_prefix_is_relocated() -> None:
     MemoryStore.forget("moved")
 
 
-@pytest.mark.skipif(GOLDENS is None, reason="no goldens here")
 @pytest.mark.parametrize("spelling", ["", "file:", "file://"])
 def test_every_file_of_the_java_tables_is_found_by_the_location_it_was_written_at(spelling: str) -> None:
     store = golden_store()

@@ -1,79 +1,27 @@
 from __future__ import annotations
 
-import datetime as dt
-from decimal import Decimal
-from types import SimpleNamespace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyiceberg import types as pit
-from pyiceberg.schema import Schema as PySchema
-from pyiceberg.table.update.schema import UpdateSchema
 
-from frazil.errors import ColumnNotFound, FrazilError, InvalidEvolution, InvalidSchema, InvalidValue
-from frazil.model.fresh_ids import assign_fresh_ids, reassign_ids_by_name
-from frazil.model.promotion import can_promote, check_promotion
+from frazil.errors import ColumnNotFound, FrazilError, InvalidEvolution, InvalidSchema
+from frazil.model.promotion import can_promote
 from frazil.model.schema import Schema
 from frazil.model.schema_evolution import Position, SchemaEvolution
-from frazil.model.transforms import parse_transform
 from frazil.model.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
     DecimalType,
     DoubleType,
     FloatType,
-    GeometryType,
-    IntegerType,
-    LongType,
     NestedField,
-    StringType,
     StructType,
     TimestampNsType,
-    TimestampType,
-    TimestamptzType,
-    Type,
     UnknownType,
     VariantType,
     list_of,
     map_of,
     walk,
 )
-
-INT, LONG, TEXT = IntegerType(), LongType(), StringType()
-
-
-def optional(number: int, name: str, type_: Type) -> NestedField:
-    return NestedField(number, name, type_)
-
-
-def required(number: int, name: str, type_: Type) -> NestedField:
-    return NestedField(number, name, type_, required=True)
-
-
-POINT = StructType((required(10, "x", FloatType()), optional(11, "y", FloatType())))
-SCHEMA = Schema(
-    (
-        required(1, "id", INT),
-        optional(2, "name", TEXT),
-        optional(3, "place", StructType((required(6, "lat", FloatType()), required(7, "long", FloatType())))),
-        optional(4, "points", list_of(8, POINT)),
-        optional(
-            5, "tags", map_of(9, StructType((required(12, "k", TEXT),)), 13, StructType((optional(14, "v", INT),)))
-        ),
-    ),
-    identifier_field_ids=(1,),
-)
-
-
-def evolve(schema: Schema = SCHEMA, version: int = 2, **options: object) -> SchemaEvolution:
-    return SchemaEvolution(schema, max(20, schema.highest_field_id), version, **options)  # type: ignore[arg-type]
-
-
-def named(evolution: SchemaEvolution, name: str) -> NestedField:
-    return evolution.apply().schema.find(name)
-
+from tests.model.evolved_schema import INT, LONG, POINT, SCHEMA, TEXT, evolve, named, optional, required
 
 # adding
 
@@ -371,83 +319,6 @@ def test_columns_that_already_differ_by_case_alone_do_not_block_other_changes():
     )
 
 
-# types
-
-
-PROMOTIONS = [
-    (INT, LONG, 1),
-    (FloatType(), DoubleType(), 1),
-    (DecimalType(9, 2), DecimalType(18, 2), 1),
-    (DateType(), TimestampType(), 3),
-    (DateType(), TimestampNsType(), 3),
-    (UnknownType(), BooleanType(), 3),
-    (UnknownType(), POINT, 3),
-    (UnknownType(), VariantType(), 3),
-]
-EVERY_TYPE = [
-    *(INT, LONG, TEXT, FloatType(), DoubleType(), DecimalType(9, 2), DecimalType(18, 2), DecimalType(18, 3)),
-    *(DateType(), TimestampType(), TimestampNsType(), TimestamptzType(), BinaryType(), BooleanType(), GeometryType()),
-    *(POINT, list_of(1, INT), map_of(1, INT, 2, INT), VariantType()),
-]
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_only_the_promotions_of_the_specification_are_allowed(version):
-    allowed = {(source, target) for source, target, since in PROMOTIONS if version >= since}
-    for source in EVERY_TYPE:
-        for target in EVERY_TYPE:
-            assert can_promote(source, target, version) == (source == target or (source, target) in allowed)
-    assert all(can_promote(UnknownType(), target, version) == (version == 3) for target in EVERY_TYPE)
-
-
-def test_a_refused_promotion_names_column_and_types():
-    with pytest.raises(InvalidEvolution, match=r"column 'place\.lat' cannot change from float to int"):
-        evolve().update_column("place.lat", INT)
-    with pytest.raises(InvalidEvolution, match="in format version 2"):
-        check_promotion("d", DateType(), TimestampType(), 2)
-
-
-def test_types_are_promoted_at_any_depth():
-    schema = Schema((optional(1, "l", list_of(2, INT)), optional(3, "m", map_of(4, INT, 5, FloatType()))))
-    after = evolve(schema).update_column("l.element", LONG).update_column("m.value", DoubleType()).apply().schema
-    assert (after.find("l.element").type, after.find("m.value").type) == (LONG, DoubleType())
-    with pytest.raises(InvalidEvolution, match="keys of a map"):
-        evolve(schema).update_column("m.key", LONG)
-
-
-def test_an_unknown_column_becomes_a_struct_with_fresh_ids():
-    after = evolve(Schema((optional(1, "u", UnknownType()),)), 3).update_column("u", POINT).apply()
-    assert after.schema.find("u.y").id == after.last_column_id == 22
-    assert [field.name for field in after.changes.added[1]] == ["x", "y"]
-
-
-@pytest.mark.parametrize("text", ["identity", "bucket[4]", "later[2]"])
-def test_a_date_does_not_become_a_timestamp_if_its_partition_values_would_change(text):
-    evolution = evolve(Schema((optional(1, "d", DateType()),)), 3, partition_sources={1: [parse_transform(text)]})
-    with pytest.raises(InvalidEvolution, match="partitioned by"):
-        evolution.update_column("d", TimestampType())
-
-
-@pytest.mark.parametrize("text", ["year", "month", "day", "void"])
-def test_a_date_becomes_a_timestamp_if_its_partition_values_stay(text):
-    evolution = evolve(Schema((optional(1, "d", DateType()),)), 3, partition_sources={1: [parse_transform(text)]})
-    assert named(evolution.update_column("d", TimestampType()), "d").type == TimestampType()
-
-
-def test_a_bucketed_integer_may_become_long():
-    evolution = evolve(partition_sources={1: [parse_transform("bucket[4]"), parse_transform("truncate[10]")]})
-    assert named(evolution.update_column("id", LONG), "id").type == LONG
-
-
-def test_defaults_are_promoted_with_their_type():
-    schema = Schema((NestedField(1, "d", DateType(), initial_default=1, write_default=-2),))
-    column = named(evolve(schema, 3).update_column("d", TimestampType()), "d")
-    assert (column.initial_default, column.write_default) == (86_400_000_000, -172_800_000_000)
-    far = Schema((NestedField(1, "d", DateType(), initial_default=200_000, write_default=None),))
-    with pytest.raises(InvalidEvolution, match="outside the range"):
-        evolve(far, 3).update_column("d", TimestampNsType())
-
-
 # required and optional
 
 
@@ -469,74 +340,6 @@ def test_a_new_column_with_a_default_may_become_required():
 def test_an_identifier_column_stays_required():
     with pytest.raises(InvalidEvolution, match="is optional"):
         evolve().make_optional("id").apply()
-
-
-# defaults
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_defaults_need_version_three(version):
-    with pytest.raises(InvalidEvolution, match="defaults need format version 3"):
-        evolve(version=version).add_column("n", INT, default=0)
-    with pytest.raises(InvalidEvolution, match="defaults need format version 3"):
-        evolve(version=version).update_column("name", default="")
-    with pytest.raises(InvalidEvolution, match="defaults need format version 3"):
-        evolve(version=version).add_column("s", StructType((NestedField(1, "x", INT, initial_default=0),)))
-
-
-@pytest.mark.parametrize(
-    ("type_", "given_default", "stored"),
-    [
-        (INT, 0, 0),
-        (TEXT, "", ""),
-        (BooleanType(), False, False),
-        (BinaryType(), b"", b""),
-        (DateType(), dt.date(1970, 1, 2), 1),
-        (DecimalType(9, 2), "1.50", Decimal("1.50")),
-    ],
-)
-def test_a_default_is_stored_canonically_as_both_defaults(type_, given_default, stored):
-    column = named(evolve(version=3).add_column("n", type_, default=given_default, required=True), "n")
-    assert (column.initial_default, column.write_default, column.required) == (stored, stored, True)
-
-
-def test_a_default_must_fit_its_type():
-    with pytest.raises(InvalidValue, match="default of column 'n'"):
-        evolve(version=3).add_column("n", INT, default=2**31)
-    with pytest.raises(InvalidValue, match="default of column 'id'"):
-        evolve(version=3).update_column("id", default="many")
-
-
-def test_a_later_default_leaves_the_initial_one_alone():
-    schema = evolve(version=3).add_column("n", INT, default=1).apply().schema
-    changed = named(evolve(schema, 3).update_column("n", default=0), "n")
-    assert (changed.initial_default, changed.write_default) == (1, 0)
-    unset = named(evolve(schema, 3).unset_default("n"), "n")
-    assert (unset.initial_default, unset.write_default) == (1, None)
-
-
-def test_a_new_required_column_keeps_its_default():
-    with pytest.raises(InvalidEvolution, match="must keep a default"):
-        evolve(version=3).add_column("n", INT, default=1, required=True).unset_default("n")
-
-
-def test_a_struct_defaults_to_null_or_to_its_fields_defaults():
-    filled = StructType((NestedField(1, "x", INT, True, initial_default=1, write_default=2),))
-    column = named(evolve(version=3).add_column("s", filled, default={}, required=True), "s")
-    assert (column.initial_default, column.write_default) == ({}, {})
-    assert isinstance(column.type, StructType)
-    assert (column.type.fields[0].initial_default, column.type.fields[0].write_default) == (1, 2)
-    with pytest.raises(InvalidEvolution, match=r"null or \{\}"):
-        evolve(version=3).add_column("s", filled, default={"x": 1})
-    with pytest.raises(InvalidEvolution, match="required field 'x' has no default"):
-        evolve(version=3).add_column("s", POINT, default={})
-
-
-@pytest.mark.parametrize("type_", [UnknownType(), VariantType(), GeometryType()])
-def test_some_types_only_default_to_null(type_):
-    with pytest.raises(InvalidEvolution, match="can only default to null"):
-        evolve(version=3).add_column("n", type_, default=b"\0")
-    assert named(evolve(version=3).add_column("n", type_), "n").initial_default is None
 
 
 # moving
@@ -591,113 +394,6 @@ def test_identifier_fields_must_exist_be_required_and_not_floating():
     floating = Schema((required(1, "f", FloatType()),))
     with pytest.raises(InvalidEvolution, match="cannot identify rows"):
         evolve(floating).set_identifier_fields(["f"]).apply()
-
-
-# union by name
-
-
-def test_a_union_adds_widens_and_loosens_at_any_depth():
-    other = Schema(
-        (
-            optional(1, "id", LONG),
-            required(2, "extra", POINT),
-            optional(5, "place", StructType((optional(6, "lat", DoubleType()), optional(7, "alt", INT)))),
-            optional(8, "points", list_of(9, StructType((optional(16, "z", INT),)), required=True)),
-            optional(
-                17,
-                "tags",
-                map_of(12, StructType((required(13, "k", TEXT),)), 14, StructType((optional(15, "v", LONG),))),
-            ),
-        )
-    )
-    after = evolve().set_identifier_fields([]).union_by_name(other).apply().schema
-    assert after.find("id") == NestedField(1, "id", LONG)
-    assert after.find("extra").optional
-    assert after.find("place.lat") == NestedField(6, "lat", DoubleType())
-    assert after.find("place.long").required
-    assert after.find("place.alt").optional
-    assert after.find("points.z").type == INT
-    assert after.find("points.element").optional
-    assert after.find("tags.v").type == LONG
-    assert SCHEMA.field_ids < after.field_ids
-
-
-def test_a_union_never_narrows_or_drops():
-    wide = Schema((required(1, "a", LONG), optional(2, "b", DecimalType(18, 2)), optional(3, "c", TEXT)))
-    narrow = Schema((required(7, "b", DecimalType(9, 2)), required(8, "a", INT)))
-    assert evolve(wide).union_by_name(narrow).apply().schema == wide
-    assert evolve(wide).union_by_name(Schema((optional(1, "c", UnknownType()),))).apply().schema == wide
-
-
-def test_a_union_with_itself_changes_nothing():
-    after = evolve().union_by_name(SCHEMA).apply()
-    assert after.schema == SCHEMA
-    assert after.last_column_id == 20
-    assert after.changes == ({}, {}, {}, ())
-
-
-@pytest.mark.parametrize(
-    "type_", [TEXT, POINT, list_of(4, INT), map_of(4, INT, 5, INT)], ids=["text", "struct", "list", "map"]
-)
-def test_a_union_refuses_types_that_do_not_fit(type_):
-    with pytest.raises(InvalidEvolution, match="'id' cannot change from int"):
-        evolve().union_by_name(Schema((required(1, "id", type_),)))
-    with pytest.raises(InvalidEvolution, match="cannot change"):
-        evolve(Schema((optional(1, "id", BooleanType()),))).union_by_name(Schema((optional(1, "id", type_),)))
-
-
-def test_a_union_refuses_other_map_keys():
-    other = Schema((optional(1, "tags", map_of(2, StructType((required(4, "new", TEXT),)), 3, POINT)),))
-    with pytest.raises(InvalidEvolution, match="keys of a map"):
-        evolve().union_by_name(other)
-
-
-def test_a_union_takes_docs_and_defaults():
-    other = Schema(
-        (
-            NestedField(1, "name", TEXT, doc="new", write_default=""),
-            NestedField(2, "n", INT, initial_default=1, write_default=0),
-        )
-    )
-    after = evolve(version=3).union_by_name(other).apply().schema
-    assert after.find("name") == NestedField(2, "name", TEXT, doc="new", write_default="")
-    assert after.find("n") == NestedField(21, "n", INT, initial_default=1, write_default=0)
-
-
-def test_a_union_can_ignore_case():
-    other = Schema((required(1, "ID", LONG), optional(2, "Name", TEXT)))
-    assert evolve(case_sensitive=False).union_by_name(other).apply().schema.columns == SCHEMA.columns
-    assert evolve().union_by_name(other).apply().schema.columns[-2:] == ["ID", "Name"]
-
-
-# ids of new and replaced tables
-
-
-def test_a_new_table_is_numbered_level_by_level_and_keeps_its_identifiers():
-    fresh, mapping = assign_fresh_ids(SCHEMA.with_id(4), start=1)
-    assert [fresh.name_of(number) for number in range(1, 9)] == [
-        *("id", "name", "place", "points", "tags", "place.lat", "place.long", "points.element"),
-    ]
-    assert [fresh.name_of(number) for number in range(9, 15)] == [
-        *("points.element.x", "points.element.y", "tags.key", "tags.value", "tags.key.k", "tags.value.v"),
-    ]
-    assert (fresh.identifier_field_ids, fresh.schema_id, mapping[14]) == ((1,), 4, 14)
-
-
-def test_a_replaced_table_keeps_ids_by_full_name():
-    new = Schema(
-        (required(1, "b", INT), optional(2, "place", StructType((optional(3, "long", INT), optional(4, "alt", INT)))))
-    )
-    numbered, last = reassign_ids_by_name(new, SCHEMA, 30)
-    assert [(field.name, field.id) for field in numbered.all_fields()] == [
-        ("b", 31),
-        ("place", 3),
-        ("long", 7),
-        ("alt", 32),
-    ]
-    assert last == 32
-    same, unchanged = reassign_ids_by_name(SCHEMA, SCHEMA, 30)
-    assert (same, unchanged) == (SCHEMA, 30)
 
 
 # properties
@@ -758,60 +454,3 @@ def test_any_series_of_changes_keeps_ids_unique_stable_and_never_used_again(chan
         schema, last = after.schema, after.last_column_id
         seen |= {number: schema.name_of(number) for number in schema.field_ids}
         evolution = SchemaEvolution(schema, last, 2)
-
-
-# another implementation
-
-
-PY_SCHEMA = PySchema(
-    pit.NestedField(1, "id", pit.IntegerType(), required=True),
-    pit.NestedField(2, "name", pit.StringType(), required=False),
-    pit.NestedField(
-        3,
-        "place",
-        pit.StructType(
-            pit.NestedField(4, "lat", pit.FloatType(), required=True), pit.NestedField(5, "long", pit.FloatType())
-        ),
-        required=False,
-    ),
-)
-
-
-def py_update() -> UpdateSchema:
-    unpartitioned = SimpleNamespace(table_metadata=SimpleNamespace(partition_specs=[], schemas=[PY_SCHEMA]))
-    return UpdateSchema(transaction=unpartitioned, schema=PY_SCHEMA)  # type: ignore[arg-type]
-
-
-def from_pyiceberg(schema: PySchema) -> Schema:
-    return Schema.from_json(schema.model_dump(mode="json", by_alias=True))
-
-
-def test_pyiceberg_gives_the_same_schema_for_the_same_changes():
-    py_nested = pit.StructType(
-        pit.NestedField(1, "p", pit.ListType(2, pit.LongType(), element_required=False)),
-        pit.NestedField(3, "q", pit.LongType()),
-    )
-    ours_nested = StructType((optional(1, "p", list_of(2, LONG)), optional(3, "q", LONG)))
-    theirs = py_update()
-    ours = SchemaEvolution(from_pyiceberg(PY_SCHEMA), 5, 2)
-    theirs.add_column("deep", py_nested, doc="d").add_column(("place", "alt"), pit.DoubleType())
-    ours = ours.add_column("deep", ours_nested, "d").add_column(("place", "alt"), DoubleType())
-    theirs.rename_column("id", "number").update_column("id", pit.LongType()).move_first("deep").delete_column("name")
-    ours = ours.rename_column("id", "number").update_column("id", LONG).move_first("deep").drop_column("name")
-    theirs.move_before("place.long", "place.lat").make_column_optional("place.lat")
-    ours = ours.move_before("place.long", "place.lat").make_optional("place.lat")
-    assert ours.apply().schema == from_pyiceberg(theirs._apply())
-
-
-def test_pyiceberg_gives_the_same_union_by_name():
-    other = PySchema(
-        pit.NestedField(1, "id", pit.LongType(), required=False),
-        pit.NestedField(2, "new", pit.MapType(3, pit.StringType(), 4, pit.LongType()), required=False),
-        pit.NestedField(5, "place", pit.StructType(pit.NestedField(6, "alt", pit.LongType())), required=False),
-    )
-    theirs = py_update().union_by_name(other)._apply()
-    after = SchemaEvolution(from_pyiceberg(PY_SCHEMA), 5, 2).union_by_name(from_pyiceberg(other)).apply().schema
-    expected = from_pyiceberg(theirs)
-    assert set(after.names()) == set(expected.names())
-    assert all(after.find(name).required == expected.find(name).required for name in after.names())
-    assert all(str(after.find(name).type) == str(expected.find(name).type) for name in ("id", "name", "new"))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import pytest
 
 import frazil
 from frazil.lake import Lake
+from tests.spark_session import classic_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,9 +32,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.interop)
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
 
 
 @pytest.fixture(scope="session")
@@ -45,34 +42,16 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark(warehouse: Path) -> Iterator[SparkSession]:
     """A session with Iceberg's runtime and its extensions; catalog `java` is Iceberg's Hadoop catalog."""
-    from frazil.spark.session import find_java
-
-    find_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    source = str(Path(frazil.__file__).parents[1])
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").appName("frazil interop")
-    for key, text in {
+    conf = {
         "spark.jars": str(_RUNTIME),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.java": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.java.type": "hadoop",
         "spark.sql.catalog.java.warehouse": str(warehouse),
         "spark.sql.catalog.java.cache-enabled": "false",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "2g",
-        "spark.log.level": "OFF",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    }.items():
-        builder = builder.config(key, text)
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
+    }
+    with classic_session("local[2]", **conf) as session:
+        yield session
 
 
 @pytest.fixture(scope="session")

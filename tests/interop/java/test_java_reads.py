@@ -9,9 +9,10 @@ import pytest
 
 import frazil
 from frazil.iceberg.table import IcebergTable
+from tests.interop.cases import Cannot, Row, all_cases, parameters
 from tests.interop.conftest import Built
 from tests.interop.rows import bag
-from tests.interop.tables import COLUMN, PRIMITIVES, TRANSFORMS, Cannot, Row, all_cases, parameters, typed_rows
+from tests.interop.tables import COLUMN, PRIMITIVES, TRANSFORMS, typed_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

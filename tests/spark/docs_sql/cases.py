@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from frazil.errors import FrazilError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -123,3 +127,32 @@ def comment(world: World) -> str:
 def tables(world: World) -> list[str]:
     """The tables of namespace db."""
     return [row[1] for row in world.sql("SHOW TABLES IN prod.db")]
+
+
+SAMPLE = "CREATE TABLE prod.db.sample (id bigint, data string, category string, ts timestamp) USING iceberg"
+
+
+def sample(more: str) -> str:
+    """The sample table with other columns."""
+    return f"CREATE TABLE prod.db.sample ({more}) USING iceberg"
+
+
+def partitioned(*terms: str) -> str:
+    """The sample table with partition fields."""
+    return ";".join([SAMPLE.replace("ts timestamp", "ts timestamp, catalog string"), *map(add_field, terms)])
+
+
+def add_field(term: str) -> str:
+    """A partition field more."""
+    return f"ALTER TABLE prod.db.sample ADD PARTITION FIELD {term}"
+
+
+def refused(world: World, change: str, setup: str) -> None:
+    """A change of the sample table that is refused, and leaves it as it was."""
+    from pyspark.errors import AnalysisException
+
+    world.sql(setup)
+    before = world.table().metadata_location
+    with pytest.raises((AnalysisException, FrazilError)):
+        world.sql(f"ALTER TABLE prod.db.sample {change}")
+    assert world.table().metadata_location == before
