@@ -9,7 +9,7 @@ from frazil.errors import InvalidArgument
 from frazil.iceberg import validation
 from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.delete_files import removal_by_filter
-from frazil.iceberg.actions.file_changes import FileChanges
+from frazil.iceberg.actions.isolated_changes import IsolatedChanges
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.file_filter import FileFilter
 from frazil.iceberg.snapshot import APPEND, DELETE, OVERWRITE, Snapshot
@@ -17,19 +17,13 @@ from frazil.iceberg.transaction import Transaction
 from frazil.model.expressions import AlwaysTrue, Expression
 
 
-class OverwriteFiles(FileChanges):
-    """Adds data files and removes others, in one step.
-
-    Unless told otherwise it validates for nothing: an engine says from which snapshot it read, which rows it read
-    (`conflict_filter`), and whether concurrent additions (serializable) or deletions matter.
-    """
+class OverwriteFiles(IsolatedChanges):
+    """Adds data files and removes others, in one step."""
 
     def __init__(self, transaction: Transaction) -> None:
         super().__init__(transaction)
         self._removed: list[DataFile] = []
         self._where: Expression | None = None
-        self._conflict_filter: Expression | None = None
-        self._check_data = self._check_deletes = False
         self._case_sensitive = True
 
     @property
@@ -58,21 +52,6 @@ class OverwriteFiles(FileChanges):
     def overwrite_where(self, where: Expression, *, case_sensitive: bool = True) -> Self:
         """Remove all files whose rows all match; a file with some matching rows only is refused."""
         self._where, self._case_sensitive = where, case_sensitive
-        return self
-
-    def conflict_filter(self, where: Expression) -> Self:
-        """Which rows the change depends on; all of them if not told."""
-        self._conflict_filter = where
-        return self
-
-    def validate_no_conflicting_data(self) -> Self:
-        """Refuse if matching rows were added since (serializable isolation)."""
-        self._check_data = True
-        return self
-
-    def validate_no_conflicting_deletes(self) -> Self:
-        """Refuse if matching rows were deleted since."""
-        self._check_deletes = True
         return self
 
     def stage(self, context: Context) -> Staged:

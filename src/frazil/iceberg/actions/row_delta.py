@@ -7,22 +7,21 @@ from typing import Self
 
 from frazil.iceberg import validation
 from frazil.iceberg.actions.action import Context
-from frazil.iceberg.actions.file_changes import FileChanges
+from frazil.iceberg.actions.isolated_changes import IsolatedChanges
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.file_filter import FileFilter
 from frazil.iceberg.snapshot import APPEND, DELETE, OVERWRITE, Snapshot
 from frazil.iceberg.transaction import Transaction
-from frazil.model.expressions import AlwaysTrue, Expression
+from frazil.model.expressions import AlwaysTrue
 
 
-class RowDelta(FileChanges):
+class RowDelta(IsolatedChanges):
     """Adds data files and delete files; may remove delete files that new ones absorb."""
 
     def __init__(self, transaction: Transaction) -> None:
         super().__init__(transaction)
         self._referenced: set[str] = set()
-        self._conflict_filter: Expression | None = None
-        self._check_data = self._check_deletes = self._check_deleted_files = False
+        self._check_deleted_files = False
         self._removed_data: list[DataFile] = []
 
     @property
@@ -60,21 +59,6 @@ class RowDelta(FileChanges):
     def validate_deleted_files(self) -> Self:
         """Count removal by a plain delete as a conflict, too (for updates: the row must not come back)."""
         self._check_deleted_files = True
-        return self
-
-    def conflict_filter(self, where: Expression) -> Self:
-        """Which rows the change depends on; all of them if not told."""
-        self._conflict_filter = where
-        return self
-
-    def validate_no_conflicting_data(self) -> Self:
-        """Refuse if matching rows were added since (serializable isolation)."""
-        self._check_data = True
-        return self
-
-    def validate_no_conflicting_deletes(self) -> Self:
-        """Refuse if matching rows were deleted since."""
-        self._check_deletes = True
         return self
 
     def validate(self, context: Context, parent: Snapshot | None) -> None:

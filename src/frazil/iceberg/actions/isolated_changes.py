@@ -1,0 +1,37 @@
+"""Isolation: what a change of rows that were read says about what others may have done since."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from frazil.iceberg.actions.file_changes import FileChanges
+from frazil.iceberg.transaction import Transaction
+from frazil.model.expressions import Expression
+
+
+class IsolatedChanges(FileChanges):
+    """A change that depends on rows it read.
+
+    Unless told otherwise it validates for nothing: an engine says from which snapshot it read, which rows it read
+    (`conflict_filter`), and whether concurrent additions (serializable) or deletions matter.
+    """
+
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__(transaction)
+        self._conflict_filter: Expression | None = None
+        self._check_data = self._check_deletes = False
+
+    def conflict_filter(self, where: Expression) -> Self:
+        """Which rows the change depends on; all of them if not told."""
+        self._conflict_filter = where
+        return self
+
+    def validate_no_conflicting_data(self) -> Self:
+        """Refuse if matching rows were added since (serializable isolation)."""
+        self._check_data = True
+        return self
+
+    def validate_no_conflicting_deletes(self) -> Self:
+        """Refuse if matching rows were deleted since."""
+        self._check_deletes = True
+        return self
