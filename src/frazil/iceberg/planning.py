@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.data_file import DataFile
-from frazil.iceberg.delete_index import Applied, DeleteIndex
+from frazil.iceberg.delete_index import Applied, DeleteIndex, is_vector
 from frazil.iceberg.entries import Entries, MetricsStats, PartitionStats
 from frazil.iceberg.manifest import CORE_COLUMNS
 from frazil.iceberg.manifest_list import DATA, DELETES, ManifestFile
@@ -82,6 +82,17 @@ class ScanPlan:
     @property
     def has_deletes(self) -> bool:
         return any(len(part.deletes.numbers) for part in self.parts)
+
+    @property
+    def deleted_count(self) -> int | None:
+        """Rows of the planned files that are deleted, which vectors tell; None if another delete must be read."""
+        if not self.has_deletes:
+            return 0
+        index = self.delete_index.parts
+        numbers = np.concatenate([part.deletes.numbers for part in self.parts])
+        if not np.concatenate([is_vector(part) for part in index])[numbers].all():
+            return None
+        return int(np.concatenate([part.numpy(ids.RECORD_COUNT) for part in index])[numbers].sum())
 
     @property
     def file_paths(self) -> list[str]:

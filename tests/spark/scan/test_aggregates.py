@@ -245,6 +245,22 @@ def test_deletes_are_applied_to_rows_unless_they_hit_other_files(make: Make, ask
     assert ask(table, "count(*), max(a)", "p = 'x'") == ((1, 1), False)
 
 
+def test_vectors_tell_how_many_rows_are_left(make: Make, ask: Ask) -> None:
+    table = make("a BIGINT", [{"a": 1}, {"a": 2}, {"a": 3}], [{"a": 4}, {"a": 5}], [{"a": 6}], version=3)
+    delete_rows(table, "first", "a", {2, 5})
+    delete_rows(table, "second", "a", {3})
+    assert ask(table, "count(*)") == ((3,), True)
+    assert ask(table, "count(*)", "a >= 4") == ((2,), True)
+    assert ask(table, "count(*)", "a >= 5") == ((1,), False)
+    assert ask(table, "count(a)") == ((3,), False)
+
+
+def test_files_of_positions_do_not_tell_how_many_rows_are_left(make: Make, ask: Ask) -> None:
+    table = make("a BIGINT", [{"a": 1}, {"a": 2}, {"a": 3}])
+    delete_rows(table, "first", "a", {2})
+    assert ask(table, "count(*)") == ((2,), False)
+
+
 def test_equality_deletes_are_applied_to_rows(make: Make, ask: Ask) -> None:
     table = make("a BIGINT", [{"a": 1}, {"a": 2}])
     table.new_row_delta().add_deletes(equality_deletes(table, "eq", [{"a": 2}], ["a"])).commit()

@@ -1,7 +1,8 @@
 """COUNT, MIN and MAX of a whole table from its metadata, where that says exactly what the rows would.
 
-It does for files from which nothing was deleted and of which the filter takes all rows. Counts of nulls are exact,
-and so are bounds of numbers and times; bounds of text may have been cut, so only those that leave one value are taken.
+It does for files from which nothing was deleted and of which the filter takes all rows; deletion vectors tell how many
+rows they take. Counts of nulls are exact, and so are bounds of numbers and times; bounds of text may have been cut, so
+only those that leave one value are taken.
 What a file does not tell is not guessed: there is no answer then, and Spark reads the rows.
 """
 
@@ -75,10 +76,11 @@ def answer(source: Source, asked: Sequence[Aggregate], filters: str) -> bytes | 
     columns = frozenset(by_name[one.column].id for one in asked if one.column is not None)
     scan = Scan(source.metadata, source.store, source.snapshot, numbered(schema), where)
     plan = replace(scan, metrics_of=columns, appends=source.appends).plan()
-    if plan.has_deletes or not all(_takes_all_rows(plan, part) for part in plan.parts):
+    deleted = plan.deleted_count
+    if deleted is None or (deleted and columns) or not all(_takes_all_rows(plan, part) for part in plan.parts):
         return None
     try:
-        found = [_value(one, by_name.get(one.column or ""), plan) for one in asked]
+        found = [_value(one, by_name.get(one.column or ""), plan, deleted) for one in asked]
     except _NotToldError:
         return None
     return b"".join([(1).to_bytes(4, "little"), *map(pack, found)])
@@ -105,10 +107,10 @@ def _takes_all_rows(plan: ScanPlan, part: PlannedFiles) -> bool:
     )
 
 
-def _value(one: Aggregate, column: NestedField | None, plan: ScanPlan) -> pa.Array:
+def _value(one: Aggregate, column: NestedField | None, plan: ScanPlan, deleted: int) -> pa.Array:
     parts = [part.entries for part in plan.parts]
     if one.function == COUNT:
-        return pa.array([sum(_count(entries, column) for entries in parts)], pa.int64())
+        return pa.array([sum(_count(entries, column) for entries in parts) - deleted], pa.int64())
     assert column is not None
     found = [to_spark(_extremes(entries, column, one.function), column.type) for entries in parts]
     values = pa.concat_arrays([*found, to_spark(pa.nulls(0), column.type)])
