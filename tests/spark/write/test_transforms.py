@@ -56,14 +56,14 @@ _CASES = [
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
 @pytest.mark.parametrize("ansi", ["true", "false"])
-def test_transforms_give_what_the_kernel_gives(spark, zone, ansi):
+def test_transforms_give_what_the_kernel_gives(spark, lake, zone, ansi):
     import pyarrow as pa
     from pyspark.sql import functions
     from pyspark.sql.types import StructType as SparkStruct
 
     fields = [NestedField(number + 1, f"c{number}", type_) for number, (type_, _, _) in enumerate(_CASES)]
     schema = Schema(tuple(fields))
-    transforms = Transforms(spark)
+    transforms = Transforms(spark, "lake")
     columns, wanted, names = {}, {}, []
     rows = max(len(values) for _, values, _ in _CASES)
     for number, (type_, values, texts) in enumerate(_CASES):
@@ -88,10 +88,10 @@ def test_transforms_give_what_the_kernel_gives(spark, zone, ansi):
         assert got == wanted[name], name
 
 
-def test_values_that_look_alike_go_to_different_folders(spark):
+def test_values_that_look_alike_go_to_different_folders(spark, lake):
     from pyspark.sql import functions
 
-    transforms = Transforms(spark)
+    transforms = Transforms(spark, "lake")
     texts = ["", "A", "a", "a ", "a\n", "ä", "__HIVE_DEFAULT_PARTITION__", "x" * 300, "x" * 301, "a/b", "a=b"]
     frame = spark.createDataFrame([(text,) for text in texts], "t string")
     labels = [row[0] for row in frame.select(transforms.label(StringType(), functions.col("t"))).collect()]

@@ -44,7 +44,7 @@ def insert(
     if settings.dynamic and isinstance(where, AlwaysTrue) and mode != "append":
         mode = "dynamic"
     changes = table.transaction()
-    schema, transforms = handle.schema, Transforms(spark)
+    schema, transforms = handle.schema, Transforms(spark, bridge.name)
     if table.metadata.property_reader.get(props.ACCEPT_ANY_SCHEMA):
         if settings.merge_schema:
             merging(changes, rows).commit()

@@ -1,7 +1,6 @@
-"""Partition transforms as Spark expressions, with the values that `frazil.model.transforms` gives.
+"""The partitions of rows as columns: which rows go into one file.
 
-They decide which rows go into one file, so they run on every row: everything is an expression that Spark compiles, and
-nothing depends on the session's time zone or on whether its arithmetic is ANSI.
+The transforms are functions of the lake (`lake.system.bucket` and so on, in `jvm/Functions.java`), which Spark compiles.
 """
 
 from __future__ import annotations
@@ -15,15 +14,11 @@ from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
 from frazil.model.transforms import (
     BucketTransform,
-    DayTransform,
-    HourTransform,
     IdentityTransform,
-    MonthTransform,
     TimeTransform,
     Transform,
     TruncateTransform,
     VoidTransform,
-    YearTransform,
 )
 from frazil.model.types import (
     BinaryType,
@@ -45,11 +40,9 @@ from frazil.spark.jvm import scala_seq
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-_MICROS_PER_DAY = 86_400 * 10**6
-_MICROS_PER_HOUR = 3600 * 10**6
-_INT_MIN, _INT_VALUES = -(2**31), 2**32
-_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
-_ROUND_FLOOR = 3  # of java.math.BigDecimal
+_DATED = (DateType, TimestampType, TimestamptzType)
+_CUT = (IntegerType, LongType, DecimalType, StringType, BinaryType)
+_HASHED = (*_CUT, *_DATED, FixedType, UuidType)
 _PLAIN_NAME = re.compile(r"[A-Za-z]\w{0,63}", re.ASCII)
 _SAFE_LABEL = r"\A[a-z0-9_.-]{1,64}\z"
 
@@ -64,22 +57,32 @@ class HiddenColumn:
 
 
 class Transforms:
-    """Makes columns of one session."""
+    """Makes columns of one session, by the functions of the lake that has this name in it."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, lake: str) -> None:
         self._jvm: Any = spark.sparkContext._jvm
+        self._lake = lake
 
     def of(self, transform: Transform, type_: Type, source: Column) -> Column | None:
         """The transform of a column of that type; None where Spark has no way to compute it."""
+        from pyspark.sql import functions
+
         if isinstance(transform, IdentityTransform):
             return source
-        if isinstance(transform, BucketTransform):
-            return self._bucket(type_, source, transform.buckets)
-        if isinstance(transform, TruncateTransform):
-            return self._truncate(type_, source, transform.width)
-        if isinstance(transform, TimeTransform):
-            return self._time(transform, type_, source)
+        if isinstance(transform, BucketTransform) and isinstance(type_, _HASHED):
+            if isinstance(type_, UuidType):  # a text in Spark
+                source = functions.unhex(functions.replace(source, functions.lit("-"), functions.lit("")))
+            return self._call("bucket", functions.lit(transform.buckets), source)
+        if isinstance(transform, TruncateTransform) and isinstance(type_, _CUT):
+            return self._call("truncate", functions.lit(transform.width), source)
+        if isinstance(transform, TimeTransform) and isinstance(type_, _DATED):
+            return self._call(f"{transform}s", source)
         return None
+
+    def _call(self, function: str, *arguments: Column) -> Column:
+        from pyspark.sql import functions
+
+        return functions.call_function(f"`{self._lake}`.system.{function}", *arguments)
 
     def hidden(self, schema: Schema, spec: PartitionSpec) -> list[HiddenColumn | None]:
         """The columns that tell the partitions of a spec apart; None for what Spark cannot compute."""
@@ -134,113 +137,6 @@ class Transforms:
         made = self._catalyst.objects.AssertNotNull(self._expression(column), scala_seq(self._jvm, [path]))
         return self._column(made)
 
-    # The transforms.
-
-    def _time(self, transform: TimeTransform, type_: Type, source: Column) -> Column | None:
-        from pyspark.sql import functions
-
-        if isinstance(type_, TimestampType | TimestamptzType):
-            micros = self.micros(type_, source)
-            if isinstance(transform, HourTransform):
-                return _floor_div(micros, _MICROS_PER_HOUR).cast("int")
-            day = functions.date_from_unix_date(_floor_div(micros, _MICROS_PER_DAY).cast("int"))
-        elif isinstance(type_, DateType):
-            day = source
-        else:
-            return None
-        if isinstance(transform, DayTransform):
-            return day
-        if isinstance(transform, YearTransform):
-            return functions.year(day) - 1970
-        assert isinstance(transform, MonthTransform), transform
-        return (functions.year(day) - 1970) * 12 + functions.month(day) - 1
-
-    def _truncate(self, type_: Type, source: Column, width: int) -> Column | None:
-        from pyspark.sql import functions
-
-        if isinstance(type_, StringType | BinaryType):
-            return functions.substring(source, 1, width)
-        if isinstance(type_, DecimalType):
-            return self._truncate_decimal(type_, source, width)
-        if not isinstance(type_, IntegerType | LongType):
-            return None
-        number = source.cast("bigint")
-        rest = functions.pmod(number, functions.lit(width).cast("bigint"))
-        if isinstance(type_, IntegerType):
-            low = number - rest
-            # near the smallest integer it wraps around, as in the reference implementation
-            return functions.when(low < _INT_MIN, low + _INT_VALUES).otherwise(low).cast("int")
-        # in steps that do not overflow, whatever order Spark takes additions in
-        wrapped = functions.lit(_LONG_MAX) - (rest - (number - _LONG_MIN) - 1)
-        return functions.when(number < rest + _LONG_MIN, wrapped).otherwise(number - rest)
-
-    def _truncate_decimal(self, type_: DecimalType, source: Column, width: int) -> Column:
-        types = self._jvm.org.apache.spark.sql.types
-        big = self._object("java.math.BigDecimal")
-        number = self._invoke(self._expression(source), "toJavaBigDecimal", big)
-        scaled = [self._literal(width, "bigint"), self._literal(type_.scale, "int")]
-        unit = self._static(big.cls(), "valueOf", big, scaled)
-        down = [self._literal(0, "int"), self._literal(_ROUND_FLOOR, "int")]
-        whole = self._invoke(number, "divide", big, [unit, *down])
-        rounded = self._invoke(whole, "multiply", big, [unit])
-        # rounding down may take one more digit
-        result = types.DecimalType(min(type_.precision + 1, 38), type_.scale)
-        decimal = self._class("org.apache.spark.sql.types.Decimal")
-        return self._column(self._static(decimal, "apply", result, [rounded]))
-
-    def _bucket(self, type_: Type, source: Column, buckets: int) -> Column | None:
-        from pyspark.sql import functions
-
-        hashed = self._hash(type_, source)
-        return None if hashed is None else hashed.bitwiseAND(functions.lit(2**31 - 1)) % functions.lit(buckets)
-
-    def _hash(self, type_: Type, source: Column) -> Column | None:
-        from pyspark.sql import functions
-
-        if isinstance(type_, IntegerType | LongType):
-            return self._hash_long(source.cast("bigint"))
-        if isinstance(type_, DateType):
-            return self._hash_long(functions.unix_date(source).cast("bigint"))
-        if isinstance(type_, TimestampType | TimestamptzType):
-            return self._hash_long(self.micros(type_, source))
-        if isinstance(type_, StringType):
-            return self._hash_bytes(source)
-        if isinstance(type_, BinaryType | FixedType):
-            return self._hash_bytes(source.cast("string"))
-        if isinstance(type_, UuidType):
-            return self._hash_bytes(
-                functions.unhex(functions.replace(source, functions.lit("-"), functions.lit(""))).cast("string")
-            )
-        if isinstance(type_, DecimalType):
-            integer, big = self._object("java.math.BigInteger"), self._object("java.math.BigDecimal")
-            number = self._invoke(self._expression(source), "toJavaBigDecimal", big)
-            binary = self._jvm.org.apache.spark.sql.types.DataTypes.BinaryType
-            data = self._invoke(self._invoke(number, "unscaledValue", integer), "toByteArray", binary)
-            return self._hash_bytes(self._column(data).cast("string"))
-        return None
-
-    def _hash_long(self, number: Column) -> Column:
-        from pyspark.sql import functions
-
-        made = self._catalyst.Murmur3Hash(scala_seq(self._jvm, [self._expression(number)]), 0)
-        return functions.when(number.isNotNull(), self._column(made))  # Spark hashes null to the seed
-
-    def _hash_bytes(self, text: Column) -> Column:
-        """Spark's SQL functions hash the last bytes in a way of their own; this method of its is the usual one."""
-        from pyspark.sql import functions
-
-        types = self._jvm.org.apache.spark.sql.types.DataTypes
-        value = self._expression(text)
-        parts = [
-            self._invoke(value, "getBaseObject", self._object("java.lang.Object")),
-            self._invoke(value, "getBaseOffset", types.LongType),
-            self._invoke(value, "numBytes", types.IntegerType),
-            self._literal(0, "int"),
-        ]
-        murmur = self._class("org.apache.spark.unsafe.hash.Murmur3_x86_32")
-        made = self._static(murmur, "hashUnsafeBytes2", types.IntegerType, parts)
-        return functions.when(text.isNotNull(), self._column(made))
-
     # Expressions of the JVM.
 
     @cached_property
@@ -255,27 +151,6 @@ class Transforms:
 
         return Classic(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
-    def _class(self, name: str) -> Any:
-        return self._jvm.java.lang.Class.forName(name)
-
-    def _object(self, name: str) -> Any:
-        return self._jvm.org.apache.spark.sql.types.ObjectType(self._class(name))
-
-    def _literal(self, value: int, kind: str) -> Any:
-        from pyspark.sql import functions
-
-        return self._expression(functions.lit(value).cast(kind))
-
-    def _invoke(self, target: Any, name: str, result: Any, arguments: list[Any] | None = None) -> Any:
-        empty = scala_seq(self._jvm, [])
-        given = scala_seq(self._jvm, arguments or [])
-        return self._catalyst.objects.Invoke(target, name, result, given, empty, True, True, True)
-
-    def _static(self, owner: Any, name: str, result: Any, arguments: list[Any]) -> Any:
-        empty, given = scala_seq(self._jvm, []), scala_seq(self._jvm, arguments)
-        no_function = self._jvm.scala.Option.empty()
-        return self._catalyst.objects.StaticInvoke(owner, result, name, given, empty, True, True, True, no_function)
-
 
 def reference(schema: Schema, field_id: int) -> Column:
     """A column of the table, at any depth of structs, by its id."""
@@ -283,10 +158,3 @@ def reference(schema: Schema, field_id: int) -> Column:
 
     path = [schema.field_by_id(number) for number in schema.path_ids(field_id)]
     return functions.col(".".join("`" + part.name.replace("`", "``") + "`" for part in path if part is not None))
-
-
-def _floor_div(number: Column, unit: int) -> Column:
-    from pyspark.sql import functions
-
-    down = functions.when(number % unit < 0, functions.lit(1)).otherwise(functions.lit(0))
-    return functions.call_function("div", number, functions.lit(unit)) - down
