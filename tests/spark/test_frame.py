@@ -49,3 +49,14 @@ def test_without_any_session_it_is_told_how_to_get_one(monkeypatch):
     table = frazil.connect("memory:").create_table("db.t", "id INT")
     with pytest.raises(InvalidArgument, match=r"lake\.spark"):
         table.to_spark()
+
+
+def test_formats_and_statements_are_for_catalogs_to_answer(spark, lake, name):
+    """Frames have a bridge of their own, to which no lake is attached."""
+    spark.sql(f"CREATE TABLE {name} AS SELECT 1 AS id")
+    assert lake.table(name.removeprefix("lake.")).to_spark(spark).count() == 1
+    bridges = spark.sparkContext._jvm.org.apache.spark.sql.connector.catalog.Frazil
+    assert len(bridges.catalogs) < len(bridges.bridges)
+    assert all(key in bridges.bridges for key in bridges.catalogs)
+    spark.sql(f"ALTER TABLE {name} CREATE TAG first")
+    assert spark.read.format("frazil").load(name).count() == 1

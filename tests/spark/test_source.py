@@ -194,7 +194,7 @@ def test_incremental_reads_give_what_was_appended(
     assert ids(read(history[0], **{"end-snapshot-id": history[1]})) == [2, 3]
     assert ids(read(history[2], **{"end-snapshot-id": history[3]})) == []
     assert ids(spark.read.option("start-snapshot-id", history[3]).table(name)) == [9]
-    with pytest.raises(InvalidArgument, match="is not before"):
+    with pytest.raises(InvalidArgument, match="is not one of those before"):
         read(history[2], **{"end-snapshot-id": history[1]}).collect()
     with pytest.raises(InvalidArgument, match="and no start-snapshot-id"):
         spark.read.option("end-snapshot-id", history[3]).table(name).collect()

@@ -48,6 +48,7 @@ def detach(spark: SparkSession, name: str = "lake") -> None:
             return
         if spark.catalog.currentCatalog() == name:
             spark.catalog.setCurrentCatalog("spark_catalog")
+        bridge.classes.Frazil.catalogs.remove(bridge.key)
         bridge.classes.Frazil.bridges.remove(bridge.key)
         _BRIDGES.pop(bridge.key, None)
         settings = spark.sparkContext._jsc.sc().conf()
@@ -87,6 +88,7 @@ def _attach(lake: Lake, spark: SparkSession, name: str) -> Bridge:
     bridge = Bridge(lake, spark, name)
     _answer(bridge)
     bridge.classes.Frazil.bridges.put(bridge.key, bridge)
+    bridge.classes.Frazil.catalogs.add(bridge.key)
     _BRIDGES[bridge.key] = bridge
     settings = context._jsc.sc().conf()
     for key, text in (

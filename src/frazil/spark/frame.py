@@ -90,7 +90,6 @@ def _bridge(spark: SparkSession) -> Bridge:
             prepare(spark)
             _bridges.clear()  # of Sparks that were stopped
             found = _bridges[key] = Bridge(connect("memory:"), spark, "")
-            found.on("statement", lambda *_: None)  # it has no grammar
             found.classes.Frazil.bridges.put(found.key, found)
     return found
 

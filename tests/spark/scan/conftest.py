@@ -23,7 +23,6 @@ def bridge(spark: SparkSession) -> Iterator[Any]:
     define_classes(spark.sparkContext._jvm)
     install_error_hook()
     made = Bridge(None, spark, "goldens")
-    made.on("statement", lambda _text, _session, _c: None)  # the parser asks every lake
     made.classes.Frazil.bridges.put(made.key, made)
     yield made
     made.classes.Frazil.bridges.remove(made.key)

@@ -18,6 +18,8 @@ public class FrazilError extends RuntimeException {
 
 public class Frazil {
   public static final Map bridges = new java.util.concurrent.ConcurrentHashMap();
+  /** The keys of those that are catalogs, oldest first; the others only have tables to scan. */
+  public static final List catalogs = new java.util.concurrent.CopyOnWriteArrayList();
   static final ObjectMapper mapper = new ObjectMapper();
   static final Set extended = Collections.newSetFromMap(new WeakHashMap());
 

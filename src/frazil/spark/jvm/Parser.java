@@ -22,7 +22,7 @@ public class FrazilParser implements InvocationHandler {
     catch (InvocationTargetException e) { throw e.getTargetException(); }
   }
   LogicalPlan statement(String text) {
-    Iterator keys = new ArrayList(Frazil.bridges.keySet()).iterator();
+    Iterator keys = Frazil.catalogs.iterator();
     while (keys.hasNext()) {
       String bridge = (String) keys.next();
       Object found = Frazil.ask(bridge, "statement", text, org.apache.spark.sql.classic.SparkSession.active(), null);

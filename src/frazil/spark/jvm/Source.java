@@ -15,7 +15,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class FrazilSource implements TableProvider, CreatableRelationProvider, StreamSinkProvider, SchemaRelationProvider {
   FrazilTable table;
   static Object ask(String op, Object a, Object b) {
-    Iterator keys = Frazil.bridges.keySet().iterator();
+    Iterator keys = Frazil.catalogs.iterator();
     return Frazil.ask(keys.hasNext() ? (String) keys.next() : "", op, a, b, org.apache.spark.sql.classic.SparkSession.active());
   }
   static FrazilTable find(Map options, StructType schema) {
