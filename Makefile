@@ -24,10 +24,10 @@ test: lint  ## style, types, layers, then all tests but the slow ones and most o
 	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not slow and (smoke or not conformance)"
 
 test-spark: $(VENV)/.ready-dev  ## only the tests of the Spark engine, with all of its conformance
-	$(PYTEST) tests/conformance tests/spark src/frazil/spark -m "not slow"
+	$(PYTEST) -n $(JOBS) --dist loadgroup tests/conformance tests/spark src/frazil/spark -m "not slow"
 
 test-oldest: $(OLDEST)/.ready-dev  ## the tests of the engine, on the oldest Spark that it supports
-	$(OLDEST)/bin/python -m pytest tests/conformance tests/spark src/frazil/spark -m "not slow"
+	$(OLDEST)/bin/python -m pytest -n $(JOBS) --dist loadgroup tests/conformance tests/spark src/frazil/spark -m "not slow"
 
 test-all: lint  ## everything, the slow tests and all conformance as well
 	$(PYTEST) -n $(JOBS) --dist loadgroup
