@@ -96,7 +96,7 @@ public class FrazilFiles implements FileIndex {
   final org.apache.spark.SparkContext context;
   public FrazilFiles(String bridge, String key, String root, long size, StructType constants, StructType keys, org.apache.spark.SparkContext context) {
     this.bridge = bridge; this.key = key; this.root = root; this.size = size; this.constants = constants; this.keys = keys; this.context = context; }
-  public scala.collection.immutable.Seq rootPaths() { return FrazilPlan.seq(Collections.singletonList(new Path(root))); }
+  public scala.collection.immutable.Seq rootPaths() { return Frazil.seq(Collections.singletonList(new Path(root))); }
   public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
     List parts = FrazilPlan.list(partitionFilters), all = new ArrayList(parts);
     all.addAll(FrazilPlan.list(dataFilters));
@@ -121,8 +121,8 @@ public class FrazilFiles implements FileIndex {
         for (int k = 0; k < mine.length; k++) mine[k] = shared[numbers.get(k)];
         extra.put(FrazilParquet.KEYS, mine);
         extra.put(FrazilParquet.SEQUENCE, sequence[i]); }
-      out.add(PartitionDirectory.apply(row, FrazilPlan.seq(Collections.singletonList(new FileStatusWithMetadata(status, FrazilPlan.map(extra)))))); }
-    return FrazilPlan.seq(out); }
+      out.add(PartitionDirectory.apply(row, Frazil.seq(Collections.singletonList(new FileStatusWithMetadata(status, FrazilPlan.map(extra)))))); }
+    return Frazil.seq(out); }
   /** Each set is columns of its own: which of the key columns, their values, and the sequence numbers. Executors fetch it once. */
   Object[] keySets(FrazilColumns files) {
     Object[] shared = new Object[files.in.getInt()];
@@ -149,7 +149,7 @@ public class FrazilFiles implements FileIndex {
     for (int c = 0; c < constants.fields().length; c++) {
       Object a = used.get(constants.fields()[c].name());
       attributes.add(a != null ? a : FrazilPlan.attribute(constants.fields()[c])); }
-    return Predicate.createInterpreted((Expression) BindReferences.bindReference(all, new org.apache.spark.sql.catalyst.expressions.package$AttributeSeq(FrazilPlan.seq(attributes)), false)); }
+    return Predicate.createInterpreted((Expression) BindReferences.bindReference(all, new org.apache.spark.sql.catalyst.expressions.package$AttributeSeq(Frazil.seq(attributes)), false)); }
   public String[] inputFiles() {
     FrazilColumns files = new FrazilColumns((byte[]) Frazil.ask(bridge, "listFiles", key, "[]", null));
     files.in.get();
@@ -194,8 +194,7 @@ public class FrazilPlan {
     while (i.hasNext()) out.add(i.next());
     return out; }
   static AttributeReference attribute(StructField f) {
-    return new AttributeReference(f.name(), f.dataType(), f.nullable(), f.metadata(), NamedExpression.newExprId(), FrazilPlan.seq(new ArrayList())); }
-  static scala.collection.immutable.Seq seq(List l) { return (scala.collection.immutable.Seq) scala.jdk.javaapi.CollectionConverters.asScala(l).toSeq(); }
+    return new AttributeReference(f.name(), f.dataType(), f.nullable(), f.metadata(), NamedExpression.newExprId(), Frazil.seq(new ArrayList())); }
   static StructType struct(JsonNode n) { return (StructType) DataType.fromJson(n.toString()); }
   static String text(JsonNode n, String name) { return ((JsonNode) n.get(name)).asText(); }
   /** What a scan must know of its session. */
@@ -215,11 +214,11 @@ public class FrazilPlan {
     ArrayList plans = new ArrayList();
     for (int i = 0; i < relations.size(); i++) plans.add(relation(bridge, (org.apache.spark.sql.classic.SparkSession) session, (JsonNode) relations.get(i)));
     if (plans.size() == 1) return (LogicalPlan) plans.get(0);
-    if (plans.size() > 1) return new Union(FrazilPlan.seq(plans), false, false);
+    if (plans.size() > 1) return new Union(Frazil.seq(plans), false, false);
     ArrayList attributes = new ArrayList();
     StructField[] fields = FrazilPlan.struct((JsonNode) all.get("schema")).fields();
     for (int c = 0; c < fields.length; c++) attributes.add(attribute(fields[c]));
-    return new LocalRelation(FrazilPlan.seq(attributes), FrazilPlan.seq(new ArrayList()), false, scala.Option.empty()); }
+    return new LocalRelation(Frazil.seq(attributes), Frazil.seq(new ArrayList()), false, scala.Option.empty()); }
   /** The bridge and the key of one of our relations, or null. */
   static String[] source(Object leaf) {
     Object r = ((LogicalRelation) leaf).relation();
@@ -263,7 +262,7 @@ public class FrazilPlan {
       boolean column = s.size() == 2;                       // [name, column] or [name, null, SQL text]
       Expression e = column ? (Expression) found.get(((JsonNode) s.get(1)).asText()) : parsed(session, ((JsonNode) s.get(2)).asText());
       resolved = resolved && column;
-      out.add(new Alias(e, name, NamedExpression.newExprId(), FrazilPlan.seq(new ArrayList()), scala.Option.empty(), FrazilPlan.seq(new ArrayList()))); }
-    LogicalPlan plan = new Project(FrazilPlan.seq(out), leaf);
+      out.add(new Alias(e, name, NamedExpression.newExprId(), Frazil.seq(new ArrayList()), scala.Option.empty(), Frazil.seq(new ArrayList()))); }
+    LogicalPlan plan = new Project(Frazil.seq(out), leaf);
     return resolved ? plan : (LogicalPlan) session.sessionState().analyzer().execute(plan); }
 }

@@ -70,7 +70,7 @@ public class FrazilSize extends scala.runtime.AbstractPartialFunction {
     LogicalRelation leaf = (LogicalRelation) filter.child();
     String[] source = FrazilPlan.source(leaf);
     Object told = Frazil.ask(source[0], "statistics", source[1], FrazilFilters.text(Collections.singletonList(filter.condition())), Boolean.valueOf(FrazilStatistics.ofColumns()));
-    return filter.withNewChildren(FrazilPlan.seq(Collections.singletonList(FrazilStatistics.on(leaf, "", Frazil.parse(told))))); }
+    return filter.withNewChildren(Frazil.seq(Collections.singletonList(FrazilStatistics.on(leaf, "", Frazil.parse(told))))); }
 }
 
 public class FrazilSizesBuilder extends scala.runtime.AbstractFunction1 {

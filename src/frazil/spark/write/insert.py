@@ -56,7 +56,7 @@ def insert(
             check_nulls=settings.check_nullability,
             check_order=settings.check_ordering,
         )
-    rows = by_position(rows, schema, transforms)
+    rows = by_position(rows, schema, bridge.classes)
     job = Job.start(spark, table.store, table.metadata, schema, settings)
     commit = Commit(table, changes, settings, _engine(spark))
     try:
@@ -85,7 +85,7 @@ def _written(bridge: Bridge, job: Job, rows: DataFrame, transforms: Transforms) 
     if wanted == ARROW or reason is not None:
         return write_arrow(job, rows, hidden, transforms)
     known: list[HiddenColumn] = [column for column in hidden if column is not None]
-    return write_native(job, rows, known, transforms)
+    return write_native(job, rows, known, transforms, bridge.classes)
 
 
 def _engine(spark: Any) -> dict[str, str]:

@@ -10,6 +10,7 @@ what was written, once.
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +43,6 @@ from frazil.spark.write.footers import Footers
 from frazil.spark.write.job import Job
 from frazil.spark.write.layout import distributed, rows_per_file, sort_keys, sorted_within
 from frazil.spark.write.partitions import HiddenColumn, Transforms
-from frazil.spark.write.rows import with_field_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,7 +61,7 @@ _CODECS = {
     "none": "none",
 }
 _GZIP_LEVELS = ("BEST_SPEED", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "BEST_COMPRESSION")
-_SESSION = {
+_SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
@@ -103,38 +103,28 @@ def obstacle(job: Job, hidden: Sequence[HiddenColumn | None], classes: Any) -> s
     return None
 
 
-def write_native(job: Job, rows: DataFrame, hidden: Sequence[HiddenColumn], transforms: Transforms) -> list[DataFile]:
+def write_native(
+    job: Job, rows: DataFrame, hidden: Sequence[HiddenColumn], transforms: Transforms, classes: Any
+) -> list[DataFile]:
     """Write the rows; the files are complete, and nothing refers to them yet."""
     from pyspark.sql import functions
 
     settings, names = job.settings, [column.name for column in hidden]
     keys = sort_keys(job.schema, job.metadata.default_sort_order, transforms)
-    columns = [column.label.alias(column.name) for column in hidden]
-    marked = rows.select(*with_field_ids(rows, job.schema), *columns)
+    marked = rows.select("*", *(column.label.alias(column.name) for column in hidden)) if hidden else rows
     partition = [functions.col(f"`{name}`") for name in names]
     laid_out = distributed(marked, settings, partition, keys or [])
     fanout = settings.fanout and not keys
     if not fanout:
         laid_out = sorted_within(laid_out, partition, keys or [])
-    session = {**_SESSION, **(_FANOUT if fanout and names else {})}
-    most = rows_per_file(job.metadata, job.schema, settings.target_bytes)
-    options = {**parquet_options(settings.properties, job.schema), "maxRecordsPerFile": str(most)}
-    _save(job, laid_out, names, session, options)
+    how = {
+        "settings": _SETTINGS | (_FANOUT if fanout and names else {}),
+        "options": parquet_options(settings.properties, job.schema)
+        | {"maxRecordsPerFile": str(rows_per_file(job.metadata, job.schema, settings.target_bytes))},
+        "partition": names,
+    }
+    classes.FrazilFileWriter.files(laid_out._jdf, jvm_path(job.store, job.folder), json.dumps(how))
     return describe_files(job, job.metadata.default_sort_order.order_id if keys else 0)
-
-
-def _save(
-    job: Job, rows: DataFrame, names: Sequence[str], session: Mapping[str, str], options: Mapping[str, str]
-) -> None:
-    jvm: Any = job.spark.sparkContext._jvm
-    clone = rows.sparkSession._jsparkSession.cloneSession()
-    for key, text in session.items():
-        clone.conf().set(key, text)
-    data = jvm.org.apache.spark.sql.classic.Dataset.ofRows(clone, rows._jdf.queryExecution().analyzed())
-    writer = data.write().format("parquet").mode("append").options(dict(options))
-    if names:
-        writer = writer.partitionBy(jvm.PythonUtils.toSeq(list(names)))
-    writer.save(jvm_path(job.store, job.folder))
 
 
 def parquet_options(properties: Mapping[str, str], schema: Schema) -> dict[str, str]:

@@ -1,13 +1,12 @@
 """The partitions of rows as columns: which rows go into one file.
 
-The transforms are functions of the lake (`lake.system.bucket` and so on, in `jvm/Functions.java`), which Spark compiles.
+The transforms are functions of the lake (`lake.system.bucket` and so on, in `jvm/Functions.java`): Spark compiles them.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from frazil.model.partition import PartitionSpec
@@ -35,7 +34,6 @@ from frazil.model.types import (
     Type,
     UuidType,
 )
-from frazil.spark.jvm import scala_seq
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -127,29 +125,14 @@ class Transforms:
 
     def micros(self, type_: Type, column: Column) -> Column:
         """Microseconds since 1970 (UTC, or of the wall clock), which is what Spark stores."""
-        types = self._jvm.org.apache.spark.sql.types.DataTypes
-        kind = types.TimestampType if isinstance(type_, TimestamptzType) else types.TimestampNTZType
-        made = self._catalyst.PreciseTimestampConversion(self._expression(column), kind, types.LongType)
-        return self._column(made)
-
-    def not_null(self, column: Column, path: str) -> Column:
-        """The column; a null in it ends the query with an error that names it."""
-        made = self._catalyst.objects.AssertNotNull(self._expression(column), scala_seq(self._jvm, [path]))
-        return self._column(made)
-
-    # Expressions of the JVM.
-
-    @cached_property
-    def _catalyst(self) -> Any:
-        return self._jvm.org.apache.spark.sql.catalyst.expressions
-
-    def _expression(self, column: Column) -> Any:
-        return self._jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
-
-    def _column(self, expression: Any) -> Column:
         from pyspark.sql.classic.column import Column as Classic
 
-        return Classic(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+        types, expressions = self._jvm.org.apache.spark.sql.types.DataTypes, self._jvm.org.apache.spark.sql.catalyst
+        kind = types.TimestampType if isinstance(type_, TimestamptzType) else types.TimestampNTZType
+        of_columns = self._jvm.org.apache.spark.sql.classic.ExpressionUtils
+        value = of_columns.expression(column._jc)
+        made = expressions.expressions.PreciseTimestampConversion(value, kind, types.LongType)
+        return Classic(of_columns.column(made))
 
 
 def reference(schema: Schema, field_id: int) -> Column:

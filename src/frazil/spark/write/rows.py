@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument
 from frazil.model.schema import Schema
-from frazil.model.types import ListType, MapType, StructType, Type
+from frazil.model.types import NestedField, StructType
 from frazil.spark.types import FIELD_ID, Dialect, SparkJson, schema_from_struct, spark_struct
-from frazil.spark.write.partitions import Transforms
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from frazil.iceberg.actions.update_schema import UpdateSchema
     from frazil.iceberg.table import Changes
@@ -75,43 +74,30 @@ def _nullable(document: Any) -> Any:
     return {**loosened, **flags, **({"metadata": document["metadata"]} if "metadata" in document else {})}
 
 
-def by_position(rows: DataFrame, schema: Schema, transforms: Transforms) -> DataFrame:
-    """Rows that Spark fitted to the table, under the table's names; null in a required column ends the write."""
+def by_position(rows: DataFrame, schema: Schema, classes: Any) -> DataFrame:
+    """Rows that Spark fitted to the table, under its names, and its field ids for the files.
+
+    A null in a required column ends the write.
+    """
+    from pyspark.sql import DataFrame
+
     given = struct_of(rows)["fields"]
     if len(given) != len(schema.fields):
         raise InvalidArgument(
             f"{len(given)} columns of rows for {len(schema.fields)} of the table",
             hint="the table's schema was changed meanwhile: write again",
         )
-    columns = []
-    plain = rows.toDF(*(f"_{number}" for number in range(len(schema.fields))))
-    for number, (field, have) in enumerate(zip(schema.fields, given, strict=True)):
-        column = plain[f"_{number}"]
-        if field.required and have["nullable"]:
-            column = transforms.not_null(column, field.name)
-        columns.append(column.alias(field.name))
-    return plain.select(columns)
-
-
-def with_field_ids(rows: DataFrame, schema: Schema) -> list[Column]:
-    """The columns of rows with the ids of the table's fields, which Spark's Parquet writer puts into the files."""
-    from pyspark.sql import functions
-    from pyspark.sql.types import StructType as SparkStruct
-
-    columns = []
-    for field, have in zip(schema.fields, struct_of(rows)["fields"], strict=True):
-        column = functions.col("`" + field.name.replace("`", "``") + "`")
-        if isinstance(field.type, StructType):
-            column = column.cast(SparkStruct.fromJson(_numbered(have["type"], field.type)))
-        columns.append(column.alias(field.name, metadata={FIELD_ID: field.id}))
-    return columns
-
-
-def _numbered(document: Any, type_: Type) -> Any:
-    if isinstance(type_, ListType | MapType) or not isinstance(type_, StructType):
-        return document
-    fields = [
-        {**inner, "name": field.name, "type": _numbered(inner["type"], field.type), "metadata": {FIELD_ID: field.id}}
-        for inner, field in zip(document["fields"], type_.fields, strict=True)
+    columns = [
+        {**_numbered(have, field), "nullable": not field.required}
+        for have, field in zip(given, schema.fields, strict=True)
     ]
-    return {"type": "struct", "fields": fields}
+    struct = json.dumps({"type": "struct", "fields": columns})
+    return DataFrame(classes.FrazilFileWriter.columns(rows._jdf, struct), rows.sparkSession)
+
+
+def _numbered(have: SparkJson, field: NestedField) -> SparkJson:
+    type_ = have["type"]
+    if isinstance(field.type, StructType):
+        inside = zip(type_["fields"], field.type.fields, strict=True)
+        type_ = {"type": "struct", "fields": [_numbered(inner, column) for inner, column in inside]}
+    return {**have, "name": field.name, "type": type_, "metadata": {FIELD_ID: field.id}}
