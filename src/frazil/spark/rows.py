@@ -6,12 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import Unsupported
-from frazil.model.expressions import AlwaysFalse
+from frazil.model.expressions import AlwaysTrue
 from frazil.spark.catalog import with_read_options
 from frazil.spark.local_scan import local_plan
-from frazil.spark.predicates import to_expression
 from frazil.spark.scan.aggregates import Aggregate, answer
+from frazil.spark.scan.filters import row_filter
 from frazil.spark.scan.plan import Scans, source_of
+from frazil.spark.write.delete import delete
 from frazil.spark.write.insert import insert
 
 if TYPE_CHECKING:
@@ -56,10 +57,9 @@ class Rows:
         data = DataFrame(jdata, self._bridge.session(jdata.sparkSession()))
         insert(self._bridge, self._bridge.handle(key), asked["mode"], asked["where"], asked["options"], data)
 
-    def truncate(self, key: str, _b: None, _c: None) -> None:
+    def truncate(self, key: str, _b: None, jsession: Any) -> None:
         """TRUNCATE TABLE."""
-        handle = self._bridge.handle(key)
-        handle.table.delete("TRUE", branch=handle.branch or "main")
+        delete(self._bridge.handle(key), AlwaysTrue(), self._bridge.session(jsession))
 
     def overwrite_dynamic(self, key: str, node: Any, jsession: Any) -> str:
         """INSERT OVERWRITE of the partitions that rows go to: Spark has no other way to hand these rows over."""
@@ -69,24 +69,17 @@ class Rows:
         rows = self._bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, node.query())
         options = _options(node)
         handle = self._bridge.handle(key)
-        insert(self._bridge, handle, "dynamic", [], options, DataFrame(rows, spark))
+        insert(self._bridge, handle, "dynamic", "[]", options, DataFrame(rows, spark))
         return self._changed(handle)
 
-    def row_level(self, key: str, node: Any, _jsession: Any) -> str:
+    def row_level(self, key: str, node: Any, jsession: Any) -> str:
         """DELETE where the condition is a filter; what else there is, is refused."""
         handle = self._bridge.handle(key)
         kind = node.getClass().getSimpleName()
         if kind != "DeleteFromTable":
             raise Unsupported(f"{kind} is not supported yet", hint="use DELETE and INSERT, or overwrite the rows")
-        tree = self._bridge.classes.FrazilRule.predicate(node.condition())
-        if tree is None:
-            raise Unsupported(
-                f"DELETE WHERE {node.condition().sql()} is more than a filter can say",
-                hint="compare columns with values, or overwrite the rows",
-            )
-        where = to_expression(handle.schema, json.loads(tree))
-        if not isinstance(where, AlwaysFalse):
-            handle.table.delete(where, branch=handle.branch or "main")
+        where = row_filter(self._bridge.classes.FrazilRule.condition(node), handle.schema)
+        delete(handle, where, self._bridge.session(jsession))
         return self._changed(handle)
 
     def _changed(self, handle: TableHandle) -> str:

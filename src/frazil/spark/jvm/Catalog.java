@@ -185,7 +185,7 @@ public class FrazilTable implements Table, SupportsRead, SupportsWrite, Supports
   public Set capabilities() { return capabilities; }
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new FrazilTableScan(this, options); }
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new FrazilWrite(this, info); }
-  public boolean truncateTable() { Frazil.ask(bridge, "truncate", key, null, null); return true; }
+  public boolean truncateTable() { Frazil.ask(bridge, "truncate", key, null, org.apache.spark.sql.classic.SparkSession.active()); return true; }
   public boolean equals(Object o) { return o instanceof FrazilTable && ((FrazilTable) o).rows.equals(rows) && ((FrazilTable) o).bridge.equals(bridge); }
   public int hashCode() { return rows.hashCode(); }
   public String toString() { return name; }
@@ -223,7 +223,7 @@ public class FrazilWrite implements SupportsOverwriteV2, SupportsDynamicOverwrit
   public WriteBuilder overwriteDynamicPartitions() { mode = "dynamic"; return this; }
   public InsertableRelation toInsertableRelation() { return this; }
   public void insert(org.apache.spark.sql.Dataset data, boolean overwrite) {
-    String how = Frazil.json(Frazil.map(new Object[] {"mode", mode, "where", Frazil.trees(where),
+    String how = Frazil.json(Frazil.map(new Object[] {"mode", mode, "where", FrazilFilters.text(where),
       "options", info.options().asCaseSensitiveMap()}));
     Frazil.ask(table.bridge, "insert", table.key, how, data);
   }

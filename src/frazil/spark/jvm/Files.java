@@ -42,6 +42,29 @@ public class FrazilFilters {
       scala.collection.Iterator values = ((InSet) e).hset().iterator();
       while (values.hasNext()) node.add(literal(values.next(), ((InSet) e).child().dataType())); }
     return node; }
+  static final Map CLASSES = Frazil.map(new Object[] {"AND", "And", "OR", "Or", "NOT", "Not", "=", "EqualTo", "<=>", "EqualNullSafe", "<", "LessThan",
+    "<=", "LessThanOrEqual", ">", "GreaterThan", ">=", "GreaterThanOrEqual", "IN", "In", "IS_NULL", "IsNull", "IS_NOT_NULL", "IsNotNull", "STARTS_WITH", "StartsWith"});
+  /** The same of predicates for data sources. Tables of ours have texts of one collation only. */
+  static JsonNode tree(org.apache.spark.sql.connector.expressions.Expression e) {
+    if (e instanceof org.apache.spark.sql.connector.expressions.NamedReference) {
+      ObjectNode column = make.objectNode();
+      ArrayNode names = column.putArray("c");
+      String[] path = ((org.apache.spark.sql.connector.expressions.NamedReference) e).fieldNames();
+      for (int i = 0; i < path.length; i++) names.add(path[i]);
+      return column.put("t", "string"); }
+    if (e instanceof org.apache.spark.sql.connector.expressions.Literal) {
+      org.apache.spark.sql.connector.expressions.Literal literal = (org.apache.spark.sql.connector.expressions.Literal) e;
+      return literal(literal.value(), literal.dataType()); }
+    String name = e instanceof org.apache.spark.sql.connector.expressions.GeneralScalarExpression ? ((org.apache.spark.sql.connector.expressions.GeneralScalarExpression) e).name() : "?";
+    if (name.equals("BOOLEAN_EXPRESSION")) return tree(e.children()[0]);
+    boolean unequal = name.equals("<>") || name.equals("!=");
+    ArrayNode node = make.arrayNode().add(unequal ? "EqualTo" : CLASSES.containsKey(name) ? (String) CLASSES.get(name) : e.toString());
+    for (int i = 0; i < e.children().length; i++) node.add(tree(e.children()[i]));
+    return unequal ? make.arrayNode().add("Not").add(node) : node; }
+  public static String text(org.apache.spark.sql.connector.expressions.Expression[] filters) {
+    ArrayNode all = make.arrayNode();
+    for (int i = 0; i < filters.length; i++) all.add(tree(filters[i]));
+    return all.toString(); }
   static boolean path(Expression e, List names) {
     if (e instanceof AttributeReference) { names.add(((AttributeReference) e).name()); return true; }
     if (!(e instanceof GetStructField)) return false;

@@ -2,6 +2,7 @@ package org.apache.spark.sql.connector.catalog;
 
 import java.util.*;
 import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.catalyst.optimizer.*;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -141,11 +142,13 @@ public class FrazilRule extends Rule {
     while (i.hasNext()) references((LogicalPlan) i.next(), ids);
   }
 
-  /** A condition as a tree of connector predicates, or null if it is more than those can say. */
-  public static String predicate(Expression condition) {
-    Expression folded = (Expression) condition.transformUp(new FrazilFolding());
-    scala.Option found = DataSourceV2Strategy$.MODULE$.translateFilterV2(folded);
-    return found.isDefined() ? Frazil.json(Frazil.tree(found.get())) : null;
+  /** The condition of a command as Spark would push it down, if commands were optimised: constants folded, casts of columns gone. */
+  public static String condition(DeleteFromTable node) {
+    LogicalPlan plan = new Filter(node.condition(), node.table());
+    Rule[] rules = {ReplaceExpressions$.MODULE$, RewriteWithExpression$.MODULE$, ComputeCurrentTime$.MODULE$, ConstantFolding$.MODULE$,
+      UnwrapCastInBinaryComparison$.MODULE$, LikeSimplification$.MODULE$, SimplifyCasts$.MODULE$, OptimizeIn$.MODULE$, BooleanSimplification$.MODULE$};
+    for (int i = 0; i < 2 * rules.length; i++) plan = (LogicalPlan) rules[i % rules.length].apply(plan);
+    return FrazilFilters.text(Collections.singletonList(plan instanceof Filter ? ((Filter) plan).condition() : Literal.TrueLiteral()));
   }
 }
 
@@ -165,17 +168,6 @@ public class FrazilCases extends scala.runtime.AbstractPartialFunction {
   public FrazilCases(FrazilRule rule, LogicalPlan plan) { this.rule = rule; this.plan = plan; }
   public boolean isDefinedAt(Object node) { return rule.matches(node); }
   public Object applyOrElse(Object node, scala.Function1 otherwise) { return rule.matches(node) ? rule.replace(node, plan) : otherwise.apply(node); }
-}
-
-/** Constants in a condition of the analyser are not folded yet: id > cast(5 as bigint). */
-public class FrazilFolding extends scala.runtime.AbstractPartialFunction {
-  public boolean isDefinedAt(Object e) {
-    return e instanceof Cast && ((Cast) e).foldable() && ((Cast) e).resolved();
-  }
-  public Object applyOrElse(Object e, scala.Function1 otherwise) {
-    if (!isDefinedAt(e)) return otherwise.apply(e);
-    return new Literal(((Expression) e).eval(org.apache.spark.sql.catalyst.InternalRow.empty()), ((Expression) e).dataType());
-  }
 }
 
 public class FrazilRuleBuilder extends scala.runtime.AbstractFunction1 {

@@ -2,7 +2,8 @@
 
 The JVM side writes Catalyst expressions as JSON: a column is `{"c": [names], "t": type}`, a literal
 `{"v": text, "t": type}` and everything else `[class, operand, ...]`. What is not understood is left out where that only
-makes the filter weaker: pruning may keep too much, never too little, since Spark checks every row again.
+makes the filter weaker: pruning may keep too much, never too little, since Spark checks every row again. Where nobody
+does, as in DELETE, it is an error.
 
 >>> from frazil.model.arrow import schema_from_anything
 >>> schema = schema_from_anything("id BIGINT, name STRING")
@@ -21,7 +22,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from frazil.errors import InvalidExpression, InvalidValue
+from frazil.errors import InvalidExpression, InvalidValue, Unsupported
 from frazil.model import temporal
 from frazil.model.binding import bind
 from frazil.model.expressions import AlwaysFalse, AlwaysTrue, Expression, and_, col, not_, or_, predicate
@@ -80,6 +81,28 @@ def exact_filter(text: str, schema: Schema) -> Expression | None:
     return bind(names, and_(*parts), nan_ordered=True)
 
 
+def row_filter(text: str, schema: Schema) -> Expression:
+    """The rows that all conditions of a command are true for, bound to the schema; Unsupported if it cannot be said."""
+    translate = _Translation(schema, schema)
+    parts = []
+    for tree in json.loads(text):
+        try:
+            parts.append(translate.exact(tree))
+        except _NOT_UNDERSTOOD as error:
+            raise Unsupported(
+                f"the condition {_shown(tree)} is more than a filter of a table can say",
+                hint="compare columns with values, or overwrite the rows",
+            ) from error
+    return bind(schema, and_(*parts), nan_ordered=True)
+
+
+def _shown(tree: Any) -> str:
+    if isinstance(tree, dict):
+        return ".".join(tree["c"]) if "c" in tree else repr(tree["v"])
+    name, *operands = tree
+    return f"{name}({', '.join(map(_shown, operands))})"
+
+
 def numbered(schema: Schema) -> Schema:
     """The same columns, each named by its id: no name in it is ambiguous, whatever the table's names are."""
     return Schema(tuple(_numbered(column) for column in schema.fields), schema.schema_id)
@@ -117,16 +140,21 @@ class _Translation:
         except _NOT_UNDERSTOOD:
             return AlwaysTrue()
 
-    def exact(self, tree: Any) -> Expression:
-        """A filter that is true, false and unknown for the same rows as the tree."""
-        if isinstance(tree, dict):
-            return self._truth(tree)
-        kind, *operands = tree
+    def exact(self, tree: Any, negated: bool = False) -> Expression:
+        """A filter that is true for the same rows as the tree, or as its opposite.
+
+        What is unknown is no more true than its opposite, so it counts as false once every `Not` is at a leaf.
+        """
+        kind, *operands = tree if isinstance(tree, list) else ("",)
         if kind in ("And", "Or"):
-            return (and_ if kind == "And" else or_)(*(self.exact(operand) for operand in operands))
+            combine = and_ if (kind == "And") is not negated else or_
+            return combine(*(self.exact(operand, negated) for operand in operands))
         if kind == "Not":
-            return not_(self.exact(operands[0]))
-        return self._checked(self._test(kind, operands))
+            return self.exact(operands[0], not negated)
+        if _is_unknown(tree, negated):
+            return AlwaysFalse()
+        leaf = self._truth(tree) if isinstance(tree, dict) else self._checked(self._test(kind, operands))
+        return not_(leaf) if negated else leaf
 
     def _checked(self, leaf: Expression) -> Expression:
         """The leaf, if its literals fit its column."""
@@ -147,15 +175,14 @@ class _Translation:
                 kind, left, right = _SWAPPED[kind], right, left
             column = self._column(left)
             if kind == "EqualNullSafe":
-                null = isinstance(right, dict) and "v" in right and right["v"] is None
-                return col(column.path).equal_null_safe(None if null else _literal(right, column))
+                return col(column.path).equal_null_safe(None if _is_null(right) else _literal(right, column))
             return predicate(_COMPARISONS[kind], col(column.path).term, _literal(right, column))
         if not operands:
             raise _NotUnderstoodError
         column = self._column(operands[0])
         match kind:
             case "In":
-                return col(column.path).isin([_literal(value, column) for value in operands[1:]])
+                return col(column.path).isin([_literal(value, column) for value in operands[1:] if not _is_null(value)])
             case "IsNull":
                 return col(column.path).is_null()
             case "IsNotNull":
@@ -170,17 +197,39 @@ class _Translation:
     def _column(self, tree: Any) -> _Operand:
         if not isinstance(tree, dict) or "c" not in tree:
             raise _NotUnderstoodError
-        fields, path = self.schema.fields, []
+        fields = self.schema.fields
         found: NestedField | None = None
         for name in tree["c"]:
-            found = next((column for column in fields if column.name == name), None)
-            if found is None:
-                raise _NotUnderstoodError
-            path.append(str(found.id))
+            found = _named(fields, name)
             fields = found.type.fields if isinstance(found.type, StructType) else ()
-        if found is None or (isinstance(found.type, StringType) and tree["t"] != "string"):
+        path = None if found is None else self.names.name_of(found.id)
+        if found is None or path is None or (isinstance(found.type, StringType) and tree["t"] != "string"):
             raise _NotUnderstoodError  # a collation has another order
-        return _Operand(".".join(path), found.type)
+        return _Operand(path, found.type)
+
+
+def _named(fields: Sequence[NestedField], name: str) -> NestedField:
+    """The column of that name; in a command names are spelled as the user likes, if Spark says that case is nothing."""
+    alike = [column for column in fields if column.name.lower() == name.lower()]
+    found = [column for column in alike if column.name == name] or alike
+    if len(found) != 1:
+        raise _NotUnderstoodError
+    return found[0]
+
+
+def _is_null(tree: Any) -> bool:
+    return isinstance(tree, dict) and "v" in tree and tree["v"] is None
+
+
+def _is_unknown(tree: Any, negated: bool) -> bool:
+    """Whether the tree is neither true nor false for any row, or is never so as its opposite."""
+    if isinstance(tree, dict):
+        return _is_null(tree)
+    kind, *operands = tree
+    nulls = [_is_null(operand) for operand in operands]
+    if kind == "In":
+        return nulls[0] or (len(nulls) > 1 and all(nulls[1:])) or (negated and any(nulls[1:]))
+    return kind in (*_COMPARISONS, "StartsWith") and any(nulls)
 
 
 def _literal(tree: Any, column: _Operand) -> Any:

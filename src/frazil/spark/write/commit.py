@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from frazil.errors import CatalogError, CommitStateUnknown, FrazilError, StoreError
 from frazil.iceberg import properties as props
 from frazil.iceberg.actions.overwrite import OverwriteFiles
 from frazil.iceberg.actions.replace_partitions import ReplacePartitions
@@ -14,6 +15,8 @@ from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.spark.write.settings import WriteSettings
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from frazil.iceberg.data_file import DataFile
     from frazil.iceberg.table import IcebergTable, TableTransaction
 
@@ -22,18 +25,20 @@ class Commit:
     """What one write changes. `prepare` finds out, `run` does it; in between nothing has happened."""
 
     def __init__(
-        self, table: IcebergTable, changes: TableTransaction, settings: WriteSettings, engine: Mapping[str, str]
+        self, table: IcebergTable, changes: TableTransaction, settings: WriteSettings, spark: SparkSession
     ) -> None:
         self._table = table
         self._changes = changes
         self._settings = settings
-        self._engine = engine
+        self._spark = spark
         self._kept: Sequence[DataFile] = ()
         self._action: Any = None
 
     def prepare(self, mode: str, files: Sequence[DataFile], where: Expression) -> None:
         """Work out which files go and which come. Rows that stay, of files that go, are written anew."""
-        if mode == "append":
+        if mode == "delete":
+            self._action = self._deleting(where)
+        elif mode == "append":
             self._action = self._changes.new_append().append_files(files)
         elif mode == "dynamic":
             self._action = self._validated(self._changes.new_replace_partitions().add_files(files)) if files else None
@@ -41,16 +46,16 @@ class Commit:
             self._action = self._validated(self._changes.new_overwrite().add_files(files).overwrite_where(where))
         else:
             self._action = self._overwriting(files, where)
-        if self._action is None:
+        if self._action is None:  # no partition to replace, no row to delete
             return
         self._action.to_branch(self._settings.branch)
-        for key, text in {**self._engine, **self._settings.summary}.items():
+        for key, text in {**_engine(self._spark), **self._settings.summary}.items():
             self._action.set(key, text)
         if self._settings.wap_id is not None:
             self._action.set("wap.id", self._settings.wap_id).stage_only()
 
     def run(self) -> None:
-        """Commit. Replacing the partitions of no rows changes nothing, and makes no snapshot."""
+        """Commit. Where nothing changes there is no snapshot."""
         with self._changes:
             if self._action is not None:
                 self._action.commit()
@@ -68,8 +73,19 @@ class Commit:
             return self._validated(action.add_files(files).overwrite_where(where))
         if not (files or removal.removed):
             return self._changes.new_append()
-        level = self._settings.isolation or self._table.metadata.property_reader.get(props.DELETE_ISOLATION_LEVEL)
-        return work.fill(action, removal, [*files, *removal.kept], where, level)
+        return work.fill(action, removal, [*files, *removal.kept], where, self._level)
+
+    def _deleting(self, where: Expression) -> Any:
+        work = CopyOnWrite(self._table, self._settings.branch)
+        removal = work.without(where)
+        self._kept = removal.kept
+        if not removal.removed:
+            return None
+        return work.fill(self._changes.new_overwrite(), removal, removal.kept, where, self._level)
+
+    @property
+    def _level(self) -> str:
+        return self._settings.isolation or self._table.metadata.property_reader.get(props.DELETE_ISOLATION_LEVEL)
 
     def _validated(self, action: OverwriteFiles | ReplacePartitions) -> Any:
         """Others' changes since the table was loaded are overwritten too, unless a level of isolation is asked for."""
@@ -80,3 +96,16 @@ class Commit:
         current = None if found is None else found.snapshot_id
         action.validate_from(current if since is None else since).validate_no_conflicting_deletes()
         return action.validate_no_conflicting_data() if level == "serializable" else action
+
+
+def was_refused(error: FrazilError) -> bool:
+    """Whether a commit that failed so is surely not in the table: what it wrote can go."""
+    return not isinstance(error, CommitStateUnknown | StoreError | CatalogError)
+
+
+def _engine(spark: SparkSession) -> dict[str, str]:
+    return {
+        "engine-name": "spark",
+        "engine-version": str(spark.version),
+        "spark.app.id": str(spark.sparkContext.applicationId),
+    }

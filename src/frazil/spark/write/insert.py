@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from frazil.errors import CatalogError, CommitStateUnknown, FrazilError, InvalidArgument, StoreError, Unsupported
+from frazil.errors import FrazilError, InvalidArgument, Unsupported
 from frazil.iceberg import properties as props
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.spark.handles import TableHandle
-from frazil.spark.predicates import conjunction
+from frazil.spark.scan.filters import row_filter
 from frazil.spark.write.arrow import write_arrow
-from frazil.spark.write.commit import Commit
+from frazil.spark.write.commit import Commit, was_refused
 from frazil.spark.write.job import Job
 from frazil.spark.write.native import obstacle, remove_folder, write_native
 from frazil.spark.write.partitions import HiddenColumn, Transforms
@@ -31,7 +31,7 @@ def insert(
     bridge: Bridge,
     handle: TableHandle,
     mode: str,
-    predicates: Sequence[Mapping[str, Any]],
+    conditions: str,
     options: Mapping[str, str],
     rows: DataFrame,
 ) -> None:
@@ -40,7 +40,7 @@ def insert(
         raise InvalidArgument(f"write mode {mode!r}", hint="this is an error of Frazil: report it")
     table, spark = handle.table, rows.sparkSession
     settings = settings_of(handle, options, lambda key: spark.conf.get(key, None))
-    where: Expression = conjunction(handle.schema, predicates) if mode == "overwrite" else AlwaysTrue()
+    where: Expression = row_filter(conditions, handle.schema) if mode == "overwrite" else AlwaysTrue()
     if settings.dynamic and isinstance(where, AlwaysTrue) and mode != "append":
         mode = "dynamic"
     changes = table.transaction()
@@ -58,7 +58,7 @@ def insert(
         )
     rows = by_position(rows, schema, bridge.classes)
     job = Job.start(spark, table.store, table.metadata, schema, settings)
-    commit = Commit(table, changes, settings, _engine(spark))
+    commit = Commit(table, changes, settings, spark)
     try:
         files = _written(bridge, job, rows, transforms)
         commit.prepare(mode, files, where)
@@ -68,11 +68,10 @@ def insert(
         raise
     try:
         commit.run()
-    except (CommitStateUnknown, StoreError, CatalogError):
-        raise  # the files may be part of the table
-    except FrazilError:
-        remove_folder(job)
-        commit.abandon()
+    except FrazilError as error:
+        if was_refused(error):
+            remove_folder(job)
+            commit.abandon()
         raise
 
 
@@ -86,11 +85,3 @@ def _written(bridge: Bridge, job: Job, rows: DataFrame, transforms: Transforms) 
         return write_arrow(job, rows, hidden, transforms)
     known: list[HiddenColumn] = [column for column in hidden if column is not None]
     return write_native(job, rows, known, transforms, bridge.classes)
-
-
-def _engine(spark: Any) -> dict[str, str]:
-    return {
-        "engine-name": "spark",
-        "engine-version": str(spark.version),
-        "spark.app.id": str(spark.sparkContext.applicationId),
-    }

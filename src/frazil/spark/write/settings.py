@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from frazil.errors import InvalidArgument, NotFound
+from frazil.errors import InvalidArgument, NotFound, Unsupported
 from frazil.iceberg import properties as props
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.refs import MAIN
@@ -116,6 +116,9 @@ def _distribution(metadata: TableMetadata, asked: str | None) -> str:
 def _where_to(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> tuple[str | None, str]:
     """The id to stage the snapshot under, if it is to be staged, and the branch."""
     table = handle.table
+    if handle.branch is None:
+        what = f"metadata table {handle.metadata_name!r}" if handle.kind == "metadata" else "state that was asked for"
+        raise Unsupported(f"the {what} of {handle.name} cannot be changed", hint="name the table itself, or a branch")
     asked = options.get("branch")
     named = handle.branch if handle.branch not in (None, MAIN) else None
     if asked is not None and named is not None and asked != named:
