@@ -11,7 +11,7 @@ from frazil.errors import Unsupported
 from frazil.spark.types import Dialect
 from tests.conformance.tables import CASES as OWN
 from tests.conformance.ways import ARROW, AUTO, NATIVE, frame, same_rows, sql_name, taken_in
-from tests.interop.cases import CASES as INTEROP
+from tests.interop.cases import registered
 from tests.interop.conftest import Built
 from tests.spark.scan.golden_rows import columns_spark_lacks, rows_of
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.table import IcebergTable
     from frazil.lake import Lake
 
+INTEROP = registered()
 BY_WORKERS = {"types_orc", "types_avro", "nanoseconds", "defaults"}
 """Tables with files or columns that Spark's reader cannot read."""
 SMOKE = {"types_parquet", "types_orc", "types_avro", "nested", "schema_evolution", "partition_evolution"}

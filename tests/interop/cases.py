@@ -34,11 +34,16 @@ def case(*versions: int) -> Callable[[Build], Build]:
     return register
 
 
-def all_cases(*versions: int) -> list[tuple[str, int]]:
-    """Every case in every one of these format versions that it can have."""
+def registered() -> dict[str, Case]:
+    """Every case by name."""
     from tests.interop import delete_tables, tables  # noqa: F401 - they register their cases
 
-    return [(name, version) for name, one in CASES.items() for version in versions if version in one.versions]
+    return CASES
+
+
+def all_cases(*versions: int) -> list[tuple[str, int]]:
+    """Every case in every one of these format versions that it can have."""
+    return [(name, version) for name, one in registered().items() for version in versions if version in one.versions]
 
 
 FIXED_IN_PARTITIONS = {"identity_fixed_4"}

@@ -9,7 +9,7 @@ import pytest
 
 import frazil
 from frazil.iceberg.table import IcebergTable
-from tests.interop.cases import CASES, Row
+from tests.interop.cases import Row, registered
 
 Built = Callable[[str, int], tuple[IcebergTable, list[Row]]]
 
@@ -23,7 +23,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     def build(name: str, version: int) -> tuple[IcebergTable, list[Row]]:
         if (name, version) not in made:
             lake = frazil.connect(warehouse / f"{name}_v{version}")
-            made[name, version] = CASES[name].build(lake, version)
+            made[name, version] = registered()[name].build(lake, version)
         return made[name, version]
 
     return build

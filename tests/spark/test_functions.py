@@ -11,6 +11,7 @@ import frazil
 from frazil.model.transforms import parse_transform
 from frazil.model.types import parse_type
 from frazil.model.values import canonical
+from tests.spark.scan.metrics import files_read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,6 +142,32 @@ def test_functions_group_rows_as_partitions_do(sql: Sql, lake: Lake, name: str) 
     computed = sql(f"SELECT lake.system.bucket(5, id), lake.system.truncate(1, s), count(*) FROM {name} GROUP BY 1, 2")
     assert sorted(computed) == sorted(stored)
     assert len(stored) > 10
+
+
+@pytest.mark.parametrize(
+    ("condition", "files"),
+    [
+        ("lake.system.bucket(4, id) = 0", 1),
+        ("lake.system.bucket(4, id) IN (0, 3)", 2),
+        ("lake.system.days(ts) = DATE '2024-01-02'", 1),
+        ("lake.system.days(ts) >= DATE '2024-01-02'", 3),
+        ("NOT lake.system.days(ts) < DATE '2024-01-02' AND lake.system.months(ts) = 648", 3),
+        ("lake.system.truncate(2, name) = 'n1'", 1),
+    ],
+)
+def test_files_are_pruned_by_functions_of_partitions(
+    sql: Sql, spark: SparkSession, name: str, condition: str, files: int
+) -> None:
+    by = next(term for term in ("bucket(4, id)", "days(ts)", "truncate(2, name)") if term.split("(")[0] in condition)
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, ts TIMESTAMP, name STRING) PARTITIONED BY ({by})")
+    start = "timestamp '2023-12-30 12:00:00'"
+    rows = f"SELECT id, {start} + make_interval(0, 0, 0, id) AS ts, 'n' || id AS name FROM range(6)"
+    sql(f"INSERT INTO {name} {rows}")
+    frame = spark.sql(f"SELECT id FROM {name} WHERE {condition}")
+    found = sorted(row.id for row in frame.collect())
+    assert files_read(frame) == [files]
+    assert found == [row.id for row in spark.sql(f"SELECT * FROM ({rows}) WHERE {condition} ORDER BY id").collect()]
+    assert found
 
 
 def test_functions_are_listed_and_described(sql: Sql, spark: SparkSession) -> None:

@@ -168,7 +168,7 @@ def test_rows_of_rare_types_are_whole_after_deletes(sql: Callable[..., Any], spa
 
     dialect = Dialect.of_version(spark.version)
     kinds = {column: kind for column, kind in RARE.items() if dialect.time or column != "t"}
-    if not dialect.variants_in_files:
+    if not dialect.v3_types_in_files:
         del kinds["v"]
     columns = ", ".join(f"{column} {kind}" for column, kind in kinds.items())
     table = lake.create_table(name.removeprefix("lake."), f"id BIGINT, {columns}", format_version=3)

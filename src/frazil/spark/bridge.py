@@ -123,7 +123,7 @@ def dialect_of(spark: SparkSession) -> Dialect:
         time=newest.time and conf.get("spark.sql.timeType.enabled") == "true",
         geo=newest.geo,
         nanoseconds=newest.nanoseconds and conf.get("spark.sql.timestampNanosTypes.enabled") == "true",
-        variants_in_files=newest.variants_in_files,
+        v3_types_in_files=newest.v3_types_in_files,
     )
 
 

@@ -65,19 +65,19 @@ class Dialect:
     time: bool = True
     geo: bool = True
     nanoseconds: bool = True
-    variants_in_files: bool = True
-    """Whether its Parquet library knows what variants are: an older one reads no file that has any."""
+    v3_types_in_files: bool = True
+    """Whether its Parquet library knows variants, geometries and geographies: an older one reads no file with any."""
 
     @classmethod
     def of_version(cls, version: str) -> Dialect:
         """The types of a Spark version such as `4.0.1`.
 
         >>> Dialect.of_version("4.0.1"), Dialect.of_version("4.3.0").nanoseconds
-        (Dialect(time=False, geo=False, nanoseconds=False, variants_in_files=False), True)
+        (Dialect(time=False, geo=False, nanoseconds=False, v3_types_in_files=False), True)
         """
         numbers = tuple(int(part) for part in version.split(".")[:2])
         newer = numbers >= (4, 1)
-        return cls(time=newer, geo=newer, nanoseconds=numbers >= (4, 3), variants_in_files=newer)
+        return cls(time=newer, geo=newer, nanoseconds=numbers >= (4, 3), v3_types_in_files=newer)
 
 
 NEWEST = Dialect()

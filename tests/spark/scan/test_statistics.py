@@ -12,6 +12,7 @@ import pytest
 
 from frazil.iceberg.statistics import BlobMetadata, StatisticsFile
 from frazil.iceberg.table import IcebergTable
+from tests.spark.scan.metrics import files_read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,27 +73,6 @@ def cost(frame: DataFrame) -> str:
 def plan_of(frame: DataFrame) -> str:
     frame.collect()
     return str(frame._jdf.queryExecution().executedPlan().toString())
-
-
-def files_read(frame: DataFrame) -> list[int]:
-    """How many files each scan of a query that ran once has read, by the metrics of its plan."""
-    plan = frame._jdf.queryExecution().executedPlan()
-    plan = plan.executedPlan() if plan.getClass().getSimpleName() == "AdaptiveSparkPlanExec" else plan
-    return sorted(int(scan.metrics().apply("numFiles").value()) for scan in _scans(plan))
-
-
-def _scans(plan: Any) -> Iterator[Any]:
-    if plan.getClass().getSimpleName() == "FileSourceScanExec":
-        yield plan
-    children = plan.children()
-    inner = [children.apply(index) for index in range(children.size())]
-    if plan.getClass().getSimpleName().endswith("QueryStageExec"):
-        inner.append(plan.plan())
-    for one in inner:
-        yield from _scans(one)
-
-
-# Sizes
 
 
 def test_explain_cost_tells_bytes_and_rows(facts: IcebergTable, spark: SparkSession) -> None:

@@ -13,6 +13,7 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.execution.datasources.*;
 import org.apache.spark.sql.sources.BaseRelation;
@@ -35,7 +36,7 @@ public class FrazilFilters {
       for (int i = 0; i < path.size(); i++) names.add((String) path.get(i));
       return column.put("t", e.dataType().catalogString()); }
     if (e instanceof Literal) return literal(((Literal) e).value(), e.dataType());
-    ArrayNode node = make.arrayNode().add(e instanceof InSet ? "In" : e.getClass().getSimpleName());
+    ArrayNode node = make.arrayNode().add(e instanceof InSet ? "In" : (e instanceof StaticInvoke ? ((StaticInvoke) e).staticObject() : e.getClass()).getSimpleName());
     scala.collection.Iterator children = e.children().iterator();
     while (children.hasNext()) node.add(tree((Expression) children.next()));
     if (e instanceof InSet) {

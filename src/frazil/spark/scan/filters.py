@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -25,9 +25,30 @@ from typing import Any
 from frazil.errors import InvalidExpression, InvalidValue, Unsupported
 from frazil.model import temporal
 from frazil.model.binding import bind
-from frazil.model.expressions import AlwaysFalse, AlwaysTrue, Expression, and_, col, not_, or_, predicate
+from frazil.model.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    Column,
+    Expression,
+    Reference,
+    TransformTerm,
+    and_,
+    col,
+    not_,
+    or_,
+    predicate,
+)
 from frazil.model.operations import Operation
 from frazil.model.schema import Schema
+from frazil.model.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    MonthTransform,
+    Transform,
+    TruncateTransform,
+    YearTransform,
+)
 from frazil.model.types import ListType, MapType, NestedField, StringType, StructType, Type, UuidType
 
 _COMPARISONS = {
@@ -47,6 +68,18 @@ _SWAPPED = {
 }
 
 
+_FUNCTIONS: dict[str, Callable[..., Transform]] = {
+    "FrazilBucket": BucketTransform,
+    "FrazilTimeBucket": BucketTransform,
+    "FrazilTruncate": TruncateTransform,
+    "FrazilYears": YearTransform,
+    "FrazilMonths": MonthTransform,
+    "FrazilDays": DayTransform,
+    "FrazilHours": HourTransform,
+}
+"""The functions of a lake, by the classes that Spark calls."""
+
+
 class _NotUnderstoodError(Exception):
     """A part of a filter that has no meaning here."""
 
@@ -56,9 +89,9 @@ _NOT_UNDERSTOOD = (_NotUnderstoodError, InvalidExpression, InvalidValue)
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """A column by the ids on its path."""
+    """A column, or a transform of it, and what its values are."""
 
-    path: str
+    column: Column
     type: Type
 
 
@@ -163,7 +196,7 @@ class _Translation:
 
     def _truth(self, tree: dict[str, Any]) -> Expression:
         if "c" in tree:
-            return self._checked(col(self._column(tree).path) == True)  # noqa: E712 - a filter, not a test
+            return self._checked(self._operand(tree).column == True)  # noqa: E712 - a filter, not a test
         if tree["t"] == "boolean" and tree["v"] is not None:
             return AlwaysTrue() if tree["v"] == "true" else AlwaysFalse()
         raise _NotUnderstoodError
@@ -173,26 +206,40 @@ class _Translation:
             left, right = operands
             if isinstance(left, dict) and "v" in left:
                 kind, left, right = _SWAPPED[kind], right, left
-            column = self._column(left)
+            operand = self._operand(left)
             if kind == "EqualNullSafe":
-                return col(column.path).equal_null_safe(None if _is_null(right) else _literal(right, column))
-            return predicate(_COMPARISONS[kind], col(column.path).term, _literal(right, column))
+                return operand.column.equal_null_safe(None if _is_null(right) else _literal(right, operand))
+            return predicate(_COMPARISONS[kind], operand.column.term, _literal(right, operand))
         if not operands:
             raise _NotUnderstoodError
-        column = self._column(operands[0])
+        operand = self._operand(operands[0])
+        column = operand.column
         match kind:
             case "In":
-                return col(column.path).isin([_literal(value, column) for value in operands[1:] if not _is_null(value)])
+                return column.isin([_literal(value, operand) for value in operands[1:] if not _is_null(value)])
             case "IsNull":
-                return col(column.path).is_null()
+                return column.is_null()
             case "IsNotNull":
-                return col(column.path).not_null()
+                return column.not_null()
             case "IsNaN":
-                # true or false in Spark also for null
-                return and_(col(column.path).not_null(), col(column.path).is_nan())
+                return and_(column.not_null(), column.is_nan())  # true or false in Spark also for null
             case "StartsWith":
-                return col(column.path).startswith(_literal(operands[1], column))
+                return column.startswith(_literal(operands[1], operand))
         raise _NotUnderstoodError
+
+    def _operand(self, tree: Any) -> _Operand:
+        if not isinstance(tree, list):
+            return self._column(tree)
+        made = _FUNCTIONS.get(tree[0])
+        if made is None:
+            raise _NotUnderstoodError
+        *sizes, source = tree[1:]
+        found = self._column(source)
+        if any("v" not in size or size["v"] is None for size in sizes):
+            raise _NotUnderstoodError
+        transform = made(*(int(size["v"]) for size in sizes))
+        assert isinstance(found.column.term, Reference)
+        return _Operand(Column(TransformTerm(transform, found.column.term)), transform.result_type(found.type))
 
     def _column(self, tree: Any) -> _Operand:
         if not isinstance(tree, dict) or "c" not in tree:
@@ -205,7 +252,7 @@ class _Translation:
         path = None if found is None else self.names.name_of(found.id)
         if found is None or path is None or (isinstance(found.type, StringType) and tree["t"] != "string"):
             raise _NotUnderstoodError  # a collation has another order
-        return _Operand(path, found.type)
+        return _Operand(col(path), found.type)
 
 
 def _named(fields: Sequence[NestedField], name: str) -> NestedField:

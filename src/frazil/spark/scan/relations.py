@@ -56,8 +56,8 @@ def obstacle(metadata: TableMetadata, schema: Schema, dialect: Dialect = NEWEST)
     if metadata.property_reader.get(DEFAULT_NAME_MAPPING) is not None:
         return "files may have no field ids (the table has a name mapping)"
     stored = {type(field.type) for known in metadata.schemas for field in known.all_fields()}
-    if VariantType in stored and not dialect.variants_in_files:
-        return "files may have variants, and the Parquet library of this Spark reads no file with such a column"
+    if stored & {VariantType, GeometryType, GeographyType} and not dialect.v3_types_in_files:
+        return "files may have variants or shapes, and the Parquet library of this Spark reads no file with any"
     dates = {field.id for known in metadata.schemas for field in known.all_fields() if isinstance(field.type, DateType)}
     top = {field.id for field in schema.fields}
     for field in schema.all_fields():
