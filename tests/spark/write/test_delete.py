@@ -67,6 +67,8 @@ def test_delete_takes_the_rows_that_spark_finds_it_true_for(spark, name, rows, c
     "condition", ["id NOT IN (1, NULL)", "NOT (id = NULL)", "NOT x < double('NaN')", "id = 2", "ok"]
 )
 def test_replace_where_takes_the_same_rows(spark, name, rows, condition):
+    if condition == "NOT (id = NULL)" and spark.version < "4.1":
+        pytest.skip("this Spark refuses a condition that is null")
     spark.sql(f"CREATE TABLE {name} AS SELECT * FROM rows_to_delete")
     spark.sql(f"INSERT INTO {name} REPLACE WHERE {condition} SELECT * FROM rows_to_delete WHERE id = 4")
     found = sorted(spark.table(name).collect(), key=str)
