@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from frazil import ambient
@@ -18,6 +18,7 @@ from frazil.spark.handles import TableHandle, Tables
 from frazil.spark.interrupt import Interrupted, handle_interrupts
 from frazil.spark.jvm import PACKAGE, define_classes
 from frazil.spark.paths import is_path
+from frazil.spark.scan.relations import quoted_name
 from frazil.spark.types import Dialect
 
 if TYPE_CHECKING:
@@ -94,8 +95,11 @@ class Bridge:
 
     def refresh(self, name: str) -> None:
         """Tell Spark that the rows of a table changed: what it cached of them is not true any more."""
-        quoted = f"`{name.replace('`', '``')}`" if is_path(name) else name
-        self.spark.catalog.refreshTable(f"{self.name}.{quoted}")
+        self.spark.catalog.refreshTable(self.sql_name([name] if is_path(name) else name.split(".")))
+
+    def sql_name(self, parts: Sequence[str]) -> str:
+        """A name in the lake as SQL text, with the catalog's."""
+        return ".".join(map(quoted_name, (self.name, *parts)))
 
     def call(self, op: str, a: Any, b: Any, c: Any) -> Any:
         """Asked by the JVM. Raises nothing but Ctrl-C, after which nobody waits: an error is a value too."""
