@@ -11,9 +11,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid5
 
 from frazil import ambient
-from frazil.errors import InvalidArgument
+from frazil.errors import InvalidArgument, NotFound
 from frazil.spark.handles import TableHandle, Tables
 from frazil.spark.interrupt import Interrupted, handle_interrupts
 from frazil.spark.jvm import PACKAGE, define_classes
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from frazil.spark.scan.plan import Scans
 
 _KEPT_ERRORS = 256
+_DETACHED = "detached"
+"""The token of the one error that the JVM makes itself."""
 Handler = Callable[[Any, Any, Any], Any]
 
 
@@ -61,7 +64,9 @@ class Bridge:
         self.lake = lake
         self.spark = spark
         self.name = name
-        self.key = str(ambient.new_uuid())
+        self._session_id: str = spark._jsparkSession.sessionUUID()
+        # the same if the lake is attached again: sessions made meanwhile, and their queries, find it
+        self.key = str(uuid5(UUID(self._session_id), f"{name} {lake.catalog!r}"))
         self.tables = Tables(lake)
         self.dialect = dialect_of(spark)
         self.scans: Scans
@@ -89,9 +94,13 @@ class Bridge:
         """The Python side of a session of the JVM: ours, or one made from it."""
         from pyspark.sql import SparkSession
 
-        if jsession is None or jsession.sessionUUID() == self.spark._jsparkSession.sessionUUID():
+        if jsession is None or jsession.sessionUUID() == self._session_id:
             return self.spark
         return SparkSession(self.spark.sparkContext, jsession)
+
+    def is_of(self, spark: SparkSession) -> bool:
+        """Whether the lake was attached to this session, and not to one that it was made from."""
+        return bool(spark._jsparkSession.sessionUUID() == self._session_id)
 
     def refresh(self, name: str) -> None:
         """Tell Spark that the rows of a table changed: what it cached of them is not true any more."""
@@ -196,4 +205,6 @@ def original_error(java_error: Any) -> BaseException | None:
     if jvm is None:
         return None
     token = jvm.org.apache.spark.sql.connector.catalog.Frazil.token(java_error)
+    if token == _DETACHED:
+        return NotFound("the lake is not attached to this session any more", hint="call lake.attach(spark) again")
     return None if token is None else _ERRORS.get(token)
