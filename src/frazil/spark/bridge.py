@@ -7,14 +7,15 @@ exception of the JVM is handed back as a value and thrown there as itself.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
-from frazil import ambient
-from frazil.errors import InvalidArgument, NotFound
+from frazil import ambient, errors
+from frazil.errors import FrazilError, InvalidArgument, NotFound
 from frazil.spark.handles import TableHandle, Tables
 from frazil.spark.interrupt import Interrupted, handle_interrupts
 from frazil.spark.jvm import PACKAGE, define_classes
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 _KEPT_ERRORS = 256
 _DETACHED = "detached"
 """The token of the one error that the JVM makes itself."""
+_LAST_OURS = re.compile(
+    r"^(?:\[[^\n]*Python worker: )?frazil\.errors\.(\w+): \[\w+\] (.*?)\s*(?:^ SQLSTATE: \w+)?\s*\Z",
+    re.MULTILINE | re.DOTALL,
+)
 Handler = Callable[[Any, Any, Any], Any]
 
 
@@ -204,7 +209,25 @@ def original_error(java_error: Any) -> BaseException | None:
     jvm = SparkContext._jvm
     if jvm is None:
         return None
-    token = jvm.org.apache.spark.sql.connector.catalog.Frazil.token(java_error)
+    classes = jvm.org.apache.spark.sql.connector.catalog
+    token = classes.Frazil.token(java_error)
     if token == _DETACHED:
         return NotFound("the lake is not attached to this session any more", hint="call lake.attach(spark) again")
-    return None if token is None else _ERRORS.get(token)
+    if token is not None:
+        return _ERRORS.get(token)
+    told = classes.Frazil.worker(java_error)
+    return None if told is None else error_of_worker(told)
+
+
+def error_of_worker(told: str) -> FrazilError | None:
+    """Our error at the end of a worker's traceback, or None: Spark brings nothing but that text.
+
+    >>> error_of_worker("Traceback (most recent call last): ...\\nfrazil.errors.InvalidValue: [INVALID_VALUE] no\\n")
+    InvalidValue('no')
+    """
+    found = _LAST_OURS.search(told.rpartition("Traceback (most recent call last):")[2])
+    kind = None if found is None else getattr(errors, found[1], None)
+    if found is None or not (isinstance(kind, type) and issubclass(kind, FrazilError)):
+        return None
+    message, *hint = found[2].rsplit(" Hint: ", 1)
+    return kind(message, hint=hint[0] if hint else None)

@@ -70,8 +70,18 @@ public class Frazil {
 
   /** The token of the Python exception behind an error, or null. */
   public static String token(Throwable error) {
-    for (int depth = 0; error != null && depth < 50; depth++, error = error.getCause())
-      if (error instanceof FrazilError) return ((FrazilError) error).token;
+    FrazilError found = (FrazilError) behind(error, FrazilError.class);
+    return found == null ? null : found.token;
+  }
+
+  /** What a Python worker said of its exception, if one is behind an error, or null. */
+  public static String worker(Throwable error) {
+    Throwable found = behind(error, org.apache.spark.api.python.PythonException.class);
+    return found == null ? null : found.getMessage();
+  }
+
+  static Throwable behind(Throwable error, Class kind) {
+    for (int depth = 0; error != null && depth < 50; depth++, error = error.getCause()) if (kind.isInstance(error)) return error;
     return null;
   }
 
