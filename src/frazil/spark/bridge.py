@@ -8,8 +8,6 @@ exception of the JVM is handed back as a value and thrown there as itself.
 from __future__ import annotations
 
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
@@ -20,6 +18,7 @@ from frazil.spark.handles import TableHandle, Tables
 from frazil.spark.interrupt import Interrupted, handle_interrupts
 from frazil.spark.jvm import PACKAGE, define_classes
 from frazil.spark.paths import is_path
+from frazil.spark.recent import Recent
 from frazil.spark.scan.relations import quoted_name
 from frazil.spark.types import Dialect
 
@@ -152,15 +151,11 @@ class _Errors:
     """Exceptions on their way through the JVM. Kept for a while: Spark throws the error of a failed plan again."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, tuple[BaseException, Any]] = OrderedDict()
+        self._kept: Recent[str, tuple[BaseException, Any]] = Recent(_KEPT_ERRORS)
 
     def put(self, error: BaseException) -> str:
         token = str(ambient.new_uuid())
-        with self._lock:
-            self._kept[token] = (error, error.__traceback__)
-            while len(self._kept) > _KEPT_ERRORS:
-                self._kept.popitem(last=False)
+        self._kept.put(token, (error, error.__traceback__))
         return token
 
     def get(self, token: str) -> BaseException | None:
