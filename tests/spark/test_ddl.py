@@ -360,3 +360,26 @@ def test_bad_rows_leave_nothing_behind(sql, lake, name):
     with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
         sql(f"SELECT nothing FROM {name}")
     assert _table(lake, name).snapshots == ()
+
+
+@pytest.mark.parametrize("odd", ["we-ird", "two words", "1st", "ünïcode", "select"])
+def test_names_that_need_quotes(spark, sql, lake, name, odd):
+    space = f"{name.removeprefix('lake.db.')}-{odd}"
+    table = f"lake.`{space}`.`{odd}`"
+    sql(f"CREATE NAMESPACE lake.`{space}`")
+    sql(f"CREATE TABLE {table} (a INT)")
+    sql(f"INSERT INTO {table} VALUES (1), (2), (3)")
+    sql(f"ALTER TABLE {table} CREATE TAG before")
+    sql(f"CACHE TABLE {table}")
+    lake.table((space, odd)).append([{"a": 4}])
+    assert sql(f"SELECT max(a) FROM {table}") == [(4,)]
+    sql(f"UNCACHE TABLE {table}")
+    sql(f"DELETE FROM {table} WHERE a = 1")
+    sql(f"ALTER TABLE {table} ADD PARTITION FIELD a")
+    assert sorted(sql(f"SELECT * FROM {table}")) == [(2,), (3,), (4,)]
+    spark.sql("SELECT 5 AS a").writeTo(table).overwritePartitions()
+    assert sorted(sql(f"SELECT * FROM {table} VERSION AS OF 'before'")) == [(1,), (2,), (3,)]
+    [[tagged]] = sql(f"SELECT snapshot_id FROM {table}.refs WHERE name = 'before'")
+    sql(f"CALL lake.system.rollback_to_snapshot(table => '`{space}`.`{odd}`', snapshot_id => {tagged})")
+    spark.range(1).selectExpr("7 AS a").write.format("frazil").mode("append").save(f"lake.`{space}`.`{odd}`")
+    assert sorted(sql(f"SELECT * FROM {table}")) == [(1,), (2,), (3,), (7,)]

@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 
-from frazil.errors import RefNotFound, SnapshotNotFound
+from frazil.errors import InvalidValue, RefNotFound, SnapshotNotFound
 from frazil.spark.attach import bridge_of
 from frazil.spark.bridge import Thrown
 
@@ -111,6 +111,47 @@ def test_errors_of_the_kernel_keep_their_class_code_and_hint(sql, name):
     assert raised.value.hint
     with pytest.raises(RefNotFound):
         sql(f"SELECT * FROM {name} VERSION AS OF 'x'")
+
+
+@pytest.mark.parametrize(
+    ("column", "bad", "settings"),
+    [
+        ("UUID", "'nonsense'", {}),
+        ("FIXED(4)", "X'00'", {}),
+        ("TIMESTAMP", "TIMESTAMP '1969-12-31 23:59:59.5'", {"write.format.default": "orc"}),
+        ("UUID", "'nonsense'", {"spark.sql.execution.pyspark.udf.hideTraceback.enabled": "true"}),
+    ],
+)
+def test_errors_of_the_kernel_come_from_workers_as_themselves(spark, sql, lake, name, column, bad, settings):
+    conf = {key: text for key, text in settings.items() if key.startswith("spark.")}
+    properties = {key: text for key, text in settings.items() if key not in conf}
+    lake.create_table(name.removeprefix("lake."), f"value {column}", properties=properties)
+    for key, text in conf.items():
+        spark.conf.set(key, text)
+    try:
+        with pytest.raises(InvalidValue) as raised:
+            sql(f"INSERT INTO {name} SELECT {bad}")
+    finally:
+        for key in conf:
+            spark.conf.unset(key)
+    assert raised.value.message.startswith(("column 'value': ", "ORC files cannot"))
+    assert "SQLSTATE" not in str(raised.value)
+    assert "Traceback" not in str(raised.value)
+    assert raised.value.hint
+
+
+def test_errors_of_others_in_workers_stay_as_spark_tells_them(spark, lake):
+    from pyspark.errors import PythonException
+    from pyspark.sql.functions import udf
+
+    def wrapped(_value):
+        try:
+            raise InvalidValue("inside", hint="none")
+        except InvalidValue as error:
+            raise ValueError("outside") from error
+
+    with pytest.raises(PythonException, match="outside"):
+        spark.range(1).select(udf(wrapped)("id")).collect()
 
 
 def test_try_except_around_a_python_error_in_a_new_session(spark, sql, name, failing):

@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import frazil
-from frazil.errors import AlreadyExists, InvalidName, MissingDependency, Unsupported
+from frazil.errors import AlreadyExists, InvalidName, MissingDependency, NotFound, Unsupported
 from frazil.spark import session as sessions
 from frazil.spark.attach import bridge_of, check_session
 
@@ -68,7 +68,7 @@ def test_a_detached_lake_is_gone_and_its_name_free(spark, tmp_path):
     assert spark.catalog.currentCatalog() == "spark_catalog"
     with pytest.raises(AnalysisException):
         spark.sql("SELECT * FROM brief.db.t")
-    with pytest.raises(Exception, match=r"not attached|CATALOG_NOT_FOUND|TABLE_OR_VIEW_NOT_FOUND"):
+    with pytest.raises(NotFound, match="not attached"):
         frame.collect()
     one.detach(spark, "brief")
     two.attach(spark, "brief")
@@ -76,6 +76,46 @@ def test_a_detached_lake_is_gone_and_its_name_free(spark, tmp_path):
         assert spark.sql("SHOW TABLES IN brief.db").collect()[0].tableName == "u"
     finally:
         two.detach(spark, "brief")
+
+
+def test_a_lake_that_comes_back_comes_back_to_all_sessions(spark, tmp_path):
+    one = frazil.connect(tmp_path / "one")
+    one.create_table("db.t", "id INT").append([{"id": 1}])
+    one.attach(spark, "back")
+    try:
+        later = spark.newSession()
+        frame = later.table("back.db.t")
+        assert frame.count() == 1
+        one.detach(spark, "back")
+        with pytest.raises(NotFound, match="not attached"):
+            later.table("back.db.t")
+        frazil.connect(tmp_path / "one").attach(spark, "back")
+        assert later.table("back.db.t").count() == spark.table("back.db.t").count() == frame.count() == 1
+        later.sql("ALTER TABLE back.db.t CREATE TAG kept")
+        assert "kept" in one.table("db.t").refs
+    finally:
+        one.detach(spark, "back")
+
+
+def test_sessions_let_go_of_a_lake_one_by_one(spark, tmp_path):
+    one, two = frazil.connect(tmp_path / "one"), frazil.connect(tmp_path / "two")
+    one.create_table("db.t", "id INT")
+    two.create_table("db.u", "id INT")
+    one.attach(spark, "shared")
+    later, last = spark.newSession(), spark.newSession()
+    try:
+        assert [later.table("shared.db.t").count(), last.table("shared.db.t").count()] == [0, 0]
+        one.detach(later, "shared")
+        with pytest.raises(AnalysisException):
+            later.table("shared.db.t")
+        assert spark.table("shared.db.t").count() == 0
+        one.detach(spark, "shared")
+        two.attach(last, "shared")
+        assert last.table("shared.db.u").count() == 0
+        assert bridge_of(spark, "shared") is None
+    finally:
+        one.detach(spark, "shared")
+        two.detach(last, "shared")
 
 
 def test_sessions_made_later_have_the_lake_and_its_grammar(spark, lake, name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,6 +152,58 @@ def test_streams_read_and_write_by_path(spark: SparkSession, source: str, tmp_pa
     )
     batches(query)
     assert len(names) == 12
+
+
+@pytest.mark.parametrize("way", ["append", "table", "sql"])
+def test_tables_are_used_inside_foreach_batch(
+    spark: SparkSession, source: str, name: str, checkpoint: Path, way: str
+) -> None:
+    spark.sql(f"CREATE TABLE {name} (id BIGINT)")
+    found = []
+
+    def batch(rows: DataFrame, _number: int) -> None:
+        if way == "append":
+            rows.select("id").writeTo(name).append()
+        elif way == "table":
+            found.append(rows.join(rows.sparkSession.table(source), "id").count())
+        else:
+            found.append(rows.sparkSession.sql(f"SELECT count(*) FROM {source}").first()[0])
+
+    stream = spark.readStream.option("streaming-max-files-per-micro-batch", "1").table(source)
+    for _ in range(2):
+        writer = stream.writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint))
+        batches(writer.trigger(availableNow=True).start())
+    assert ids(spark, name) == ([*range(12)] if way == "append" else [])
+    assert found == {"append": [], "table": [4, 4, 4], "sql": [12, 12, 12]}[way]
+
+
+def test_a_listener_of_streams_reads_a_table(spark: SparkSession, source: str, name: str, checkpoint: Path) -> None:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    seen: list[Any] = []
+    done = threading.Event()
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None:
+            pass
+
+        def onQueryProgress(self, event: Any) -> None:
+            try:
+                seen.append(spark.table(source).count())
+            except Exception as error:  # noqa: BLE001 - PySpark drops what a listener raises
+                seen.append(error)
+
+        def onQueryTerminated(self, event: Any) -> None:
+            done.set()
+
+    listener = Listener()
+    spark.streams.addListener(listener)
+    try:
+        assert run(spark.readStream.table(source), name, checkpoint) == [12]
+        assert done.wait(30)
+    finally:
+        spark.streams.removeListener(listener)
+    assert set(seen) == {12}
 
 
 def spark_expr(text: str) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from frazil.errors import Unsupported
@@ -227,7 +225,7 @@ def test_a_handle_that_was_let_go_is_made_again(spark, sql, name):
     tables = bridge_of(spark).tables
     tables._recent.clear()
     assert frame.count() == 3
-    assert [json.loads(key)["name"] for key in tables._recent] != []
+    assert len(tables._recent) > 0
 
 
 def test_views_see_the_newest_rows_or_those_they_were_made_with(spark, sql, name):

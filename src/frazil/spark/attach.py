@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import AlreadyExists, InvalidName, MissingDependency, Unsupported
 from frazil.spark.bridge import Bridge, prepare
-from frazil.spark.jvm import PACKAGE, set_private
+from frazil.spark.jvm import PACKAGE, get_private, set_private
 from frazil.spark.session import check_version, is_connect
 
 if TYPE_CHECKING:
@@ -41,21 +41,27 @@ def attach(lake: Lake, spark: SparkSession, name: str = "lake") -> Bridge:
 
 
 def detach(spark: SparkSession, name: str = "lake") -> None:
-    """Take a catalog of ours away from the session. Queries made before cannot run any more."""
+    """Take a catalog of ours away from the session.
+
+    If it was attached to this one, those made from it lose it too, and their queries fail until it is attached again.
+    """
     with _LOCK:
         bridge = _present(spark, name)
         if bridge is None:
             return
         if spark.catalog.currentCatalog() == name:
             spark.catalog.setCurrentCatalog("spark_catalog")
-        bridge.classes.Frazil.catalogs.remove(bridge.key)
-        bridge.classes.Frazil.bridges.remove(bridge.key)
-        _BRIDGES.pop(bridge.key, None)
-        settings = spark.sparkContext._jsc.sc().conf()
-        for key in (f"spark.sql.catalog.{name}", f"spark.sql.catalog.{name}.bridge"):
+        keys = (f"spark.sql.catalog.{name}", f"spark.sql.catalog.{name}.bridge")
+        for key in keys:
             spark.conf.unset(key)
-            settings.remove(key)
         _forget_catalog(spark, name)
+        if bridge.is_of(spark):
+            bridge.classes.Frazil.catalogs.remove(bridge.key)
+            bridge.classes.Frazil.bridges.remove(bridge.key)
+            _BRIDGES.pop(bridge.key, None)
+            settings = spark.sparkContext._jsc.sc().conf()
+            for key in keys:
+                settings.remove(key)
 
 
 _BRIDGES: dict[str, Bridge] = {}
@@ -97,6 +103,7 @@ def _attach(lake: Lake, spark: SparkSession, name: str) -> Bridge:
     ):
         spark.conf.set(key, text)  # this session, and its clones
         settings.set(key, text)  # newSession()
+    _forget_catalog(spark, name)
     _add_rules(bridge, spark._jsparkSession)
     return bridge
 
@@ -137,16 +144,8 @@ def _add_rules(bridge: Bridge, jsession: Any) -> None:
 
 
 def _forget_catalog(spark: SparkSession, name: str) -> None:
-    """Spark has no way to unload a catalog, but forgets all of them on reset; what was loaded is loaded again."""
-    manager = spark._jsparkSession.sessionState().catalogManager()
-    declaring = manager.getClass()
-    while declaring is not None:
-        for field in declaring.getDeclaredFields():
-            if field.getName() == "catalogs":
-                field.setAccessible(True)
-                field.get(manager).remove(name)
-                return
-        declaring = declaring.getSuperclass()
+    """Let a session load the catalog anew when it is asked for: Spark has no way to unload one."""
+    get_private(spark._jsparkSession.sessionState().catalogManager(), "catalogs").remove(name)
 
 
 def check_session(spark: Any) -> None:

@@ -7,17 +7,19 @@ exception of the JVM is handed back as a value and thrown there as itself.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid5
 
-from frazil import ambient
-from frazil.errors import InvalidArgument
+from frazil import ambient, errors
+from frazil.errors import FrazilError, InvalidArgument, NotFound
 from frazil.spark.handles import TableHandle, Tables
 from frazil.spark.interrupt import Interrupted, handle_interrupts
 from frazil.spark.jvm import PACKAGE, define_classes
 from frazil.spark.paths import is_path
+from frazil.spark.recent import Recent
+from frazil.spark.scan.relations import quoted_name
 from frazil.spark.types import Dialect
 
 if TYPE_CHECKING:
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
     from frazil.spark.scan.plan import Scans
 
 _KEPT_ERRORS = 256
+_DETACHED = "detached"
+"""The token of the one error that the JVM makes itself."""
+_LAST_OURS = re.compile(
+    r"^(?:\[[^\n]*Python worker: )?frazil\.errors\.(\w+): \[\w+\] (.*?)\s*(?:^ SQLSTATE: \w+)?\s*\Z",
+    re.MULTILINE | re.DOTALL,
+)
 Handler = Callable[[Any, Any, Any], Any]
 
 
@@ -60,7 +68,9 @@ class Bridge:
         self.lake = lake
         self.spark = spark
         self.name = name
-        self.key = str(ambient.new_uuid())
+        self._session_id: str = spark._jsparkSession.sessionUUID()
+        # the same if the lake is attached again: sessions made meanwhile, and their queries, find it
+        self.key = str(uuid5(UUID(self._session_id), f"{name} {lake.catalog!r}"))
         self.tables = Tables(lake)
         self.dialect = dialect_of(spark)
         self.scans: Scans
@@ -88,14 +98,21 @@ class Bridge:
         """The Python side of a session of the JVM: ours, or one made from it."""
         from pyspark.sql import SparkSession
 
-        if jsession is None or jsession.sessionUUID() == self.spark._jsparkSession.sessionUUID():
+        if jsession is None or jsession.sessionUUID() == self._session_id:
             return self.spark
         return SparkSession(self.spark.sparkContext, jsession)
 
+    def is_of(self, spark: SparkSession) -> bool:
+        """Whether the lake was attached to this session, and not to one that it was made from."""
+        return bool(spark._jsparkSession.sessionUUID() == self._session_id)
+
     def refresh(self, name: str) -> None:
         """Tell Spark that the rows of a table changed: what it cached of them is not true any more."""
-        quoted = f"`{name.replace('`', '``')}`" if is_path(name) else name
-        self.spark.catalog.refreshTable(f"{self.name}.{quoted}")
+        self.spark.catalog.refreshTable(self.sql_name([name] if is_path(name) else name.split(".")))
+
+    def sql_name(self, parts: Sequence[str]) -> str:
+        """A name in the lake as SQL text, with the catalog's."""
+        return ".".join(map(quoted_name, (self.name, *parts)))
 
     def call(self, op: str, a: Any, b: Any, c: Any) -> Any:
         """Asked by the JVM. Raises nothing but Ctrl-C, after which nobody waits: an error is a value too."""
@@ -134,15 +151,11 @@ class _Errors:
     """Exceptions on their way through the JVM. Kept for a while: Spark throws the error of a failed plan again."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, tuple[BaseException, Any]] = OrderedDict()
+        self._kept: Recent[str, tuple[BaseException, Any]] = Recent(_KEPT_ERRORS)
 
     def put(self, error: BaseException) -> str:
         token = str(ambient.new_uuid())
-        with self._lock:
-            self._kept[token] = (error, error.__traceback__)
-            while len(self._kept) > _KEPT_ERRORS:
-                self._kept.popitem(last=False)
+        self._kept.put(token, (error, error.__traceback__))
         return token
 
     def get(self, token: str) -> BaseException | None:
@@ -191,5 +204,25 @@ def original_error(java_error: Any) -> BaseException | None:
     jvm = SparkContext._jvm
     if jvm is None:
         return None
-    token = jvm.org.apache.spark.sql.connector.catalog.Frazil.token(java_error)
-    return None if token is None else _ERRORS.get(token)
+    classes = jvm.org.apache.spark.sql.connector.catalog
+    token = classes.Frazil.token(java_error)
+    if token == _DETACHED:
+        return NotFound("the lake is not attached to this session any more", hint="call lake.attach(spark) again")
+    if token is not None:
+        return _ERRORS.get(token)
+    told = classes.Frazil.worker(java_error)
+    return None if told is None else error_of_worker(told)
+
+
+def error_of_worker(told: str) -> FrazilError | None:
+    """Our error at the end of a worker's traceback, or None: Spark brings nothing but that text.
+
+    >>> error_of_worker("Traceback (most recent call last): ...\\nfrazil.errors.InvalidValue: [INVALID_VALUE] no\\n")
+    InvalidValue('no')
+    """
+    found = _LAST_OURS.search(told.rpartition("Traceback (most recent call last):")[2])
+    kind = None if found is None else getattr(errors, found[1], None)
+    if found is None or not (isinstance(kind, type) and issubclass(kind, FrazilError)):
+        return None
+    message, *hint = found[2].rsplit(" Hint: ", 1)
+    return kind(message, hint=hint[0] if hint else None)

@@ -23,6 +23,7 @@ from frazil.spark.scan.arrow import Rows, frame_of_tasks, without_history
 from frazil.spark.scan.files import routed
 from frazil.spark.scan.native import output_struct
 from frazil.spark.scan.plan import logical_plan
+from frazil.spark.scan.relations import quoted_name
 from frazil.spark.session import check_version, is_connect
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def table_frame(
     frame = _classic(handle, session, [*schema.columns, *hidden])
     if where is not None:
         frame = frame.where(where)
-    return frame if names is None else frame.select(*(f"`{name}`" for name in names))
+    return frame if names is None else frame.select(*map(quoted_name, names))
 
 
 def _active() -> SparkSession:

@@ -8,8 +8,6 @@ made from, so its rows stay the same.
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +17,7 @@ from frazil.iceberg.refs import MAIN
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.model.schema import Schema
+from frazil.spark.recent import Recent
 
 if TYPE_CHECKING:
     from frazil.lake import Lake
@@ -92,29 +91,21 @@ class Tables:
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
-        self._lock = threading.Lock()
-        self._recent: OrderedDict[str, TableHandle] = OrderedDict()
+        self._recent: Recent[str, TableHandle] = Recent(_KEPT)
         self._staged: dict[str, TableHandle] = {}
 
     def put(self, handle: TableHandle) -> str:
         """Keep a handle; its key."""
         key = handle.key
-        with self._lock:
-            if handle.kind == "staged":
-                self._staged[key] = handle
-                return key
-            self._recent[key] = handle
-            self._recent.move_to_end(key)
-            while len(self._recent) > _KEPT:
-                self._recent.popitem(last=False)
+        if handle.kind == "staged":
+            self._staged[key] = handle
+        else:
+            self._recent.put(key, handle)
         return key
 
     def get(self, key: str) -> TableHandle:
         """The handle of that key."""
-        with self._lock:
-            found = self._staged.get(key) or self._recent.get(key)
-            if key in self._recent:  # a stream asks for its table as long as it runs
-                self._recent.move_to_end(key)
+        found = self._staged.get(key) or self._recent.get(key)
         if found is None:
             found = self._again(key)
             self.put(found)
@@ -122,8 +113,7 @@ class Tables:
 
     def forget(self, key: str) -> TableHandle | None:
         """Let go of a staged table."""
-        with self._lock:
-            return self._staged.pop(key, None)
+        return self._staged.pop(key, None)
 
     def _again(self, key: str) -> TableHandle:
         from frazil.catalog.next_metadata import read_state

@@ -150,14 +150,23 @@ def _gateway() -> Any:
 
 
 def set_private(target: Any, name: str, value: Any) -> None:
-    """Set a private field of a Java object, wherever in its class hierarchy it is declared."""
+    """Set a private field of a Java object."""
+    _private_field(target, name).set(target, value)
+
+
+def get_private(target: Any, name: str) -> Any:
+    """What a private field of a Java object holds."""
+    return _private_field(target, name).get(target)
+
+
+def _private_field(target: Any, name: str) -> Any:
+    """A field of a Java object, wherever in its class hierarchy it is declared."""
     declaring = target.getClass()
     while declaring is not None:
-        found = [field for field in declaring.getDeclaredFields() if field.getName() == name]
-        if found:
-            found[0].setAccessible(True)
-            found[0].set(target, value)
-            return
+        for field in declaring.getDeclaredFields():
+            if field.getName() == name:
+                field.setAccessible(True)
+                return field
         declaring = declaring.getSuperclass()
     raise Unsupported(
         f"this version of Spark has no {name} in {target.getClass().getName()}", hint="use pyspark 4.0 to 4.3"

@@ -91,7 +91,7 @@ def save(
     from pyspark.sql import functions
 
     handle = existing(bridge, parts)
-    writer = rows.writeTo(sql_name(bridge, parts))
+    writer = rows.writeTo(bridge.sql_name(parts))
     for key, text in options.items():
         if key.lower() not in _OWN:
             writer = writer.option(key, text)
@@ -115,11 +115,6 @@ def existing(bridge: Bridge, parts: Sequence[str]) -> TableHandle | None:
         return resolve(bridge.lake, parts)
     except TableNotFound:
         return None
-
-
-def sql_name(bridge: Bridge, parts: Sequence[str]) -> str:
-    """A name as SQL text, with the catalog's."""
-    return ".".join(quoted_name(part) for part in (bridge.name, *parts))
 
 
 def _check_partitions(handle: TableHandle, given: Sequence[str]) -> None:

@@ -27,7 +27,6 @@ public class Frazil {
   public static synchronized boolean extend(Object extensions) { return extended.add(extensions); }
 
   static volatile py4j.PythonClient client;                 // of this JVM's Python
-  static final ThreadLocal asking = new ThreadLocal();
   public static void callbacks(Object client) { Frazil.client = (py4j.PythonClient) client; }
 
   /**
@@ -44,27 +43,45 @@ public class Frazil {
   public static Object ask(String bridge, String op, Object a, Object b, Object c) {
     FrazilBridge python = (FrazilBridge) bridges.get(bridge);
     if (python == null) throw new FrazilError("the lake is not attached to this session any more", "detached");
-    boolean outermost = asking.get() == null;
-    if (outermost) asking.set(op);
+    boolean connects = connection() == null;
     Object answer;
     try { answer = python.call(op, a, b, c); }
-    finally { if (outermost) { asking.remove(); hangUp(); } }
+    finally { if (connects) hangUp(); }
     if (answer instanceof Throwable) Platform.throwException((Throwable) answer);
     return answer;
   }
 
-  /** A thread that Python did not start gets a connection of its own. Py4j would keep it for ever, and Spark makes hundreds of threads. */
-  static void hangUp() {
+  /** The open connection of this thread, or null: Python's, a question's around this one, or that of Spark's own call (foreachBatch). */
+  static py4j.ClientServerConnection connection() {
     py4j.ClientServerConnection mine = client == null ? null : client.getPerThreadConnection();
-    if (mine == null || !mine.isInitiatedFromClient() || mine.getSocket() == null) return;
+    return mine == null || mine.getSocket() == null ? null : mine;
+  }
+
+  /**
+   * A thread that Python did not start gets a connection for its question. Py4j would keep it for ever, and Spark makes hundreds of threads:
+   * the question that opened it closes it, and no other.
+   */
+  static void hangUp() {
+    py4j.ClientServerConnection mine = connection();
+    if (mine == null) return;
     mine.shutdown(false);
     client.connectionStopped(mine);
   }
 
   /** The token of the Python exception behind an error, or null. */
   public static String token(Throwable error) {
-    for (int depth = 0; error != null && depth < 50; depth++, error = error.getCause())
-      if (error instanceof FrazilError) return ((FrazilError) error).token;
+    FrazilError found = (FrazilError) behind(error, FrazilError.class);
+    return found == null ? null : found.token;
+  }
+
+  /** What a Python worker said of its exception, if one is behind an error, or null. */
+  public static String worker(Throwable error) {
+    Throwable found = behind(error, org.apache.spark.api.python.PythonException.class);
+    return found == null ? null : found.getMessage();
+  }
+
+  static Throwable behind(Throwable error, Class kind) {
+    for (int depth = 0; error != null && depth < 50; depth++, error = error.getCause()) if (kind.isInstance(error)) return error;
     return null;
   }
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +20,7 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FILTER_COLUMNS, PLAN_COLUMNS
 from frazil.iceberg.snapshot import Snapshot
 from frazil.io.store import Store
+from frazil.spark.recent import Recent
 
 _COLUMNS = frozenset(
     {
@@ -75,8 +74,7 @@ def is_native(entries: Entries, newest_equality_delete: int) -> npt.NDArray[np.b
 
 
 _Key = tuple[str, int, tuple[int, ...] | None]
-_known: OrderedDict[_Key, Contents] = OrderedDict()
-_lock = Lock()
+_known: Recent[_Key, Contents] = Recent(_REMEMBERED)
 
 
 def contents_of(
@@ -95,22 +93,16 @@ def contents_of(
         return Contents((), False, 0)
     added_by = None if appends is None else tuple(one.snapshot_id for one in appends)
     key = (metadata.table_uuid or metadata.location, snapshot.snapshot_id, added_by)
-    with _lock:
-        if key in _known:
-            _known.move_to_end(key)
-            return _known[key]
-    found = _read(metadata, store, snapshot, appends, filtered)
-    with _lock:
-        _known[key] = found
-        while len(_known) > _REMEMBERED:
-            _known.popitem(last=False)
+    found = _known.get(key)
+    if found is None:
+        found = _read(metadata, store, snapshot, appends, filtered)
+        _known.put(key, found)
     return found
 
 
 def forget() -> None:
     """Forget what is remembered, as if no snapshot had been looked at."""
-    with _lock:
-        _known.clear()
+    _known.clear()
 
 
 def _read(

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import NotFound, Unsupported
@@ -28,6 +26,7 @@ from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.model.schema import PARTITION_ID, Schema
 from frazil.model.types import NestedField
+from frazil.spark.recent import Recent
 from frazil.spark.scan.contents import Contents, OnlyFiles, contents_of, is_native
 from frazil.spark.scan.executors import ship_classes
 from frazil.spark.scan.files import Relation, jvm_path, list_files
@@ -252,8 +251,7 @@ class Scans:
 
     def __init__(self, bridge: Any) -> None:
         self._bridge = bridge
-        self._relations: OrderedDict[str, Described] = OrderedDict()
-        self._lock = Lock()
+        self._relations: Recent[str, Described] = Recent(_REMEMBERED)
         bridge.on("listFiles", self._list_files)
         bridge.on("readRows", self._read_rows)
         bridge.on("statistics", self._statistics)
@@ -283,22 +281,14 @@ class Scans:
                 item.document["statistics"] = _of_relation(item.relation, "[]", columns=True).document()
         if not described:
             document["schema"] = Layout(sources[0], tuple(columns), self._bridge.dialect).output()
-        self._remember(described)
+        for item in described:
+            self._relations.put(item.relation.key, item)
         if any(item.document["kind"] == OWN for item in described):
             ship_classes(self._bridge.spark)
         return json.dumps(document)
 
-    def _remember(self, described: Sequence[Described]) -> None:
-        with self._lock:
-            for item in described:
-                self._relations[item.relation.key] = item
-                self._relations.move_to_end(item.relation.key)
-            while len(self._relations) > _REMEMBERED:
-                self._relations.popitem(last=False)
-
     def _get(self, key: str) -> Described:
-        with self._lock:
-            found = self._relations.get(key)
+        found = self._relations.get(key)
         if found is None:
             raise NotFound(f"the scan {key} was planned too long ago", hint="make the DataFrame again")
         return found

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +19,7 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.io.store import Store
+from frazil.spark.recent import Recent
 from frazil.spark.streaming.offsets import NOWHERE, Offset
 
 _APPEND, _REPLACE = "append", "replace"
@@ -222,14 +221,10 @@ class History:
     def files(self, snapshot: Snapshot, whole: bool) -> Files:
         """The data files that a snapshot added, or all that it has, always in the same order."""
         key = (self.metadata.table_uuid or self.metadata.location, snapshot.snapshot_id, whole)
-        with _lock:
-            found = _known.get(key)
+        found = _known.get(key)
         if found is None:
             found = _read(self.metadata, self.table.store, snapshot, whole)
-            with _lock:
-                _known[key] = found
-                while len(_known) > _REMEMBERED:
-                    _known.popitem(last=False)
+            _known.put(key, found)
         return found
 
 
@@ -244,8 +239,7 @@ class Files:
         return len(self.rows)
 
 
-_known: OrderedDict[tuple[str, int, bool], Files] = OrderedDict()
-_lock = Lock()
+_known: Recent[tuple[str, int, bool], Files] = Recent(_REMEMBERED)
 
 
 def _read(metadata: TableMetadata, store: Store, snapshot: Snapshot, whole: bool) -> Files:

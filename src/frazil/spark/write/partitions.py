@@ -34,6 +34,7 @@ from frazil.model.types import (
     Type,
     UuidType,
 )
+from frazil.spark.scan.relations import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -140,4 +141,4 @@ def reference(schema: Schema, field_id: int) -> Column:
     from pyspark.sql import functions
 
     path = [schema.field_by_id(number) for number in schema.path_ids(field_id)]
-    return functions.col(".".join("`" + part.name.replace("`", "``") + "`" for part in path if part is not None))
+    return functions.col(".".join(quoted_name(part.name) for part in path if part is not None))
