@@ -33,9 +33,13 @@ class Usage:
 def usage(spark):
     gc.collect()
     jvm = spark.sparkContext._jvm
-    for _ in range(2):
+    memory = jvm.java.lang.management.ManagementFactory.getMemoryMXBean()
+    heap, before = 0, 1 << 62
+    while heap < before - _MIB:  # Spark frees what queries broadcast some time after a collection
+        before = heap or before
         jvm.java.lang.System.gc()
-    factory = jvm.java.lang.management.ManagementFactory
+        jvm.java.lang.Thread.sleep(1000)
+        heap = memory.getHeapMemoryUsage().getUsed()
     names = [thread.getName() for thread in jvm.java.lang.Thread.getAllStackTraces().keySet().toArray()]
     return Usage(
         threading.active_count(),
@@ -44,7 +48,7 @@ def usage(spark):
         sockets_of(jvm.java.lang.ProcessHandle.current().pid()),
         len(spark.sparkContext._gateway.gateway_property.pool),
         resident(os.getpid()),
-        factory.getMemoryMXBean().getHeapMemoryUsage().getUsed(),
+        heap,
     )
 
 

@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import frazil
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="module")
 def bridge(spark: SparkSession) -> Iterator[Any]:
-    """A bridge to no lake: what scans ask of it is all there."""
-    from pyspark.java_gateway import ensure_callback_server_started
+    """A bridge to an empty lake: what scans ask of it is all there."""
+    from frazil.spark.bridge import Bridge, prepare
 
-    from frazil.spark.bridge import Bridge, install_error_hook
-    from frazil.spark.jvm import define_classes
-
-    ensure_callback_server_started(spark.sparkContext._gateway)
-    define_classes(spark.sparkContext._jvm)
-    install_error_hook()
-    made = Bridge(None, spark, "goldens")
+    prepare(spark)
+    made = Bridge(frazil.connect("memory:"), spark, "goldens")
     made.classes.Frazil.bridges.put(made.key, made)
     yield made
     made.classes.Frazil.bridges.remove(made.key)
