@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -296,6 +297,27 @@ def test_every_metadata_table_can_be_read(sql, versions):
         columns = [row[0] for row in sql(f"DESCRIBE lake.db.versions.{name}")]
         assert columns == metadata_table_schema(versions.metadata, name).columns, name
         sql(f"SELECT * FROM lake.db.versions.{name}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "shown"),
+    [
+        ("uuid", uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7"), "f79c3e09-677c-4bbd-a479-3f349cb785e7"),
+        ("time", dt.time(12, 34, 56, 789012), "12:34:56.789012"),
+        ("timestamp_ns", dt.datetime(2024, 2, 29, 23, 59, 59, 123456), "2024-02-29 23:59:59.123456"),
+        ("timestamptz_ns", dt.datetime(2024, 2, 29, 23, 59, 59, 123456, dt.UTC), "2024-02-29 23:59:59.123456"),
+    ],
+)
+def test_metadata_tables_show_partitions_of_every_type(sql, spark, lake, name, kind, value, shown):
+    if kind != "uuid" and spark.version < "4.3":
+        pytest.skip("this Spark has not all of these types")
+    table = lake.create_table(name.removeprefix("lake."), f"id INT, p {kind}", partition_by=["p"], format_version=3)
+    table.append([{"id": 1, "p": value}, {"id": 2, "p": None}])
+    for metadata_table in ("files", "all_files", "entries", "partitions"):
+        assert len(sql(f"SELECT string(struct(*)) FROM {name}.{metadata_table}")) == 2
+    assert sql(f"SELECT string(partition.p) FROM {name}.partitions ORDER BY 1") == [(None,), (shown,)]
+    bounds = sql(f"SELECT string(readable_metrics.p.lower_bound) FROM {name}.files ORDER BY 1")
+    assert bounds == [(None,), (shown,)]
 
 
 def test_hidden_columns_are_there_when_asked_for(sql, lake, name):
