@@ -27,9 +27,8 @@ from frazil.model.types import (
     DoubleType,
     FloatType,
     NestedField,
-    Type,
 )
-from frazil.model.values import friendly
+from frazil.spark.types import temporal_text
 
 Tree = Mapping[str, Any]
 
@@ -72,8 +71,7 @@ def to_expression(schema: Schema, tree: Tree) -> Expression:
     if name == "IN":
         return or_(*(_compare(schema, "=", args[0], value) for value in args[1:]))
     if name == "STARTS_WITH":
-        reference, column = _reference(schema, args[0])
-        return predicate(Operation.STARTS_WITH, reference, _value(column.type, args[1]))
+        return predicate(Operation.STARTS_WITH, _reference(schema, args[0])[0], _value(args[1]))
     if name == "<=>" or name in _COMPARISONS:
         flipped = "column" not in args[0]
         left, right = (args[1], args[0]) if flipped else (args[0], args[1])
@@ -83,7 +81,7 @@ def to_expression(schema: Schema, tree: Tree) -> Expression:
 
 def _compare(schema: Schema, name: str, left: Tree, right: Tree) -> Expression:
     reference, column = _reference(schema, left)
-    value = _value(column.type, right)
+    value = _value(right)
     if name == "<=>":
         if value is None:
             return predicate(Operation.IS_NULL, reference)
@@ -119,8 +117,8 @@ def _reference(schema: Schema, tree: Tree) -> tuple[ColumnReference, NestedField
     return ColumnReference(name), schema.find(name, case_sensitive=False)
 
 
-def _value(type_: Type, tree: Tree) -> Any:
-    """A literal as a Python value; temporal ones come as Spark's numbers, which are those of tables."""
+def _value(tree: Tree) -> Any:
+    """A literal as a Python value; dates and times are text."""
     if "type" not in tree or isinstance(tree["type"], dict):
         raise _too_much(tree)
     value, spark = tree["value"], tree["type"]
@@ -128,8 +126,11 @@ def _value(type_: Type, tree: Tree) -> Any:
         return None
     if spark == "binary":
         return base64.b64decode(value)
-    if spark in ("date", "timestamp", "timestamp_ntz") or spark.startswith("time("):
-        return friendly(type_, value)
+    if spark.startswith(("date", "time")):
+        text = temporal_text(spark, str(value))
+        if text is None:
+            raise _too_much(tree)
+        return text
     if spark in ("float", "double") and isinstance(value, str):
         return float(value)
     if spark.startswith("decimal"):
