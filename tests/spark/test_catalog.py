@@ -232,6 +232,26 @@ def test_a_version_that_is_not_there_says_so(sql, versions):
         sql("SELECT * FROM lake.db.versions.branch_nope")
 
 
+def test_options_that_contradict_each_other_or_the_name_are_refused(spark, versions):
+    first, second, _ = (snapshot.snapshot_id for snapshot in versions.snapshots)
+
+    def refused(words, table="lake.db.versions", **options):
+        with pytest.raises(InvalidArgument, match=words):
+            spark.read.options(**options).table(table).collect()
+
+    refused("snapshot-id and branch", branch="side", **{"snapshot-id": first})
+    refused("snapshot-id and versionasof", versionAsOf=second, **{"snapshot-id": first})
+    refused("tag and timestampasof", timestampAsOf="2999-01-01", tag="one")
+    refused("'side' is a branch", tag="side")
+    refused("'one' is a tag", branch="one")
+    refused("'one' is a tag", "lake.db.versions.branch_one")
+    refused("snapshot-id is 'one'", **{"snapshot-id": "one"})
+    refused("branch is 'side' .* at another snapshot", "lake.db.versions.tag_one", branch="side")
+    refused("snapshot-id is .* at another", f"lake.db.versions.snapshot_id_{first}", **{"snapshot-id": second})
+    same = spark.read.option("snapshot-id", second).table("lake.db.versions.branch_side")
+    assert same.count() == 2
+
+
 def test_old_versions_have_the_columns_they_had(sql, name, lake):
     sql(f"CREATE TABLE {name} (id INT, gone STRING)")
     sql(f"INSERT INTO {name} VALUES (1, 'x')")
