@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -153,6 +154,14 @@ def test_dropping_forgets_the_table_and_purging_removes_its_files(sql, lake, nam
     sql(f"CREATE TABLE {name} (other INT)")
     sql(f"DROP TABLE {name}")
     assert not lake.table_exists(short)
+
+
+def test_a_checkpoint_in_the_warehouse_does_not_hide_namespaces(sql, lake):
+    checkpoint = Path(lake.catalog.warehouse) / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text("{}")
+    assert ("db",) in sql("SHOW NAMESPACES IN lake")
+    sql("SHOW TABLES IN lake.db")
 
 
 def test_tables_are_renamed_in_a_catalog_that_can(spark, tmp_path):
