@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import frazil
-from frazil.errors import InvalidArgument, RefNotFound, SnapshotNotFound
+from frazil.errors import InvalidArgument, RefNotFound, SnapshotNotFound, Unsupported
 
 
 def test_a_namespace_is_made_described_altered_and_dropped(sql, lake):
@@ -154,6 +154,16 @@ def test_dropping_forgets_the_table_and_purging_removes_its_files(sql, lake, nam
     sql(f"CREATE TABLE {name} (other INT)")
     sql(f"DROP TABLE {name}")
     assert not lake.table_exists(short)
+
+
+@pytest.mark.parametrize("part", ["snapshots", "branch_main", "files"])
+def test_parts_of_a_table_are_not_dropped_alone(sql, name, part):
+    sql(f"CREATE TABLE {name} AS SELECT 1 AS id")
+    with pytest.raises(Unsupported, match=f"{part} cannot be dropped"):
+        sql(f"DROP TABLE {name}.{part}")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        sql(f"DROP TABLE {name}.nothing")
+    assert sql(f"SELECT id FROM {name}") == [(1,)]
 
 
 def test_a_checkpoint_in_the_warehouse_does_not_hide_namespaces(sql, lake):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import InvalidArgument, InvalidName, TableNotFound
+from frazil.errors import InvalidArgument, InvalidName, TableNotFound, Unsupported
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.scan import choose_snapshot
 from frazil.iceberg.table import IcebergTable
@@ -106,11 +106,24 @@ class Tables:
 
     def drop(self, name: str, purge: bool, _c: None) -> bool:
         """Forget a table; whether there was one."""
+        parts = json.loads(name)
         try:
-            self._lake.drop_table(json.loads(name), purge=purge)
+            self._lake.drop_table(parts, purge=purge)
         except (TableNotFound, InvalidName):
+            self._refuse_parts_of_tables(parts)
             return False
         return True
+
+    def _refuse_parts_of_tables(self, parts: Sequence[str]) -> None:
+        """What can be read under a name and is no table of the lake: Spark would take it as dropped."""
+        try:
+            resolve(self._lake, parts)
+        except TableNotFound:
+            return
+        raise Unsupported(
+            f"{'.'.join(parts)} cannot be dropped: it is no table of the lake",
+            hint="drop the whole table by its name; ALTER TABLE ... DROP BRANCH or DROP TAG for those",
+        )
 
     def rename(self, name: str, to: str, _c: None) -> None:
         """Give a table another name, which may begin with the catalog's."""
