@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -399,3 +400,13 @@ def test_bad_rows_leave_nothing_behind(sql, lake, name):
     with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
         sql(f"SELECT nothing FROM {name}")
     assert _table(lake, name).snapshots == ()
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_a_failed_create_as_select_leaves_no_folder(sql, lake, name, file_format):
+    with pytest.raises(Exception, match=r"no luck"):
+        sql(
+            f"CREATE TABLE {name} TBLPROPERTIES ('write.format.default' = '{file_format}')"
+            " AS SELECT IF(id < 900, id, raise_error('no luck')) AS id FROM range(1000)"
+        )
+    assert not (Path(lake.catalog.warehouse) / name.removeprefix("lake.").replace(".", "/")).exists()
