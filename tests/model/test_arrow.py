@@ -155,6 +155,10 @@ def test_ddl_text_has_sparks_meaning() -> None:
         "a #",
         "a DECIMAL(x,y)",
         "a fixed[x]",
+        "a TIME(7)",
+        "a TIMESTAMP(10)",
+        "a TIMESTAMP_NTZ(-1)",
+        "a TIME(3, 3)",
     ],
 )
 def test_ddl_that_does_not_parse_is_an_invalid_schema(text: str) -> None:

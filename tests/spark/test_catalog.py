@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
+from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
 
 import frazil
-from frazil.errors import InvalidArgument, RefNotFound, SnapshotNotFound
+from frazil.errors import InvalidArgument, RefNotFound, SnapshotNotFound, Unsupported
 
 
 def test_a_namespace_is_made_described_altered_and_dropped(sql, lake):
@@ -154,6 +156,24 @@ def test_dropping_forgets_the_table_and_purging_removes_its_files(sql, lake, nam
     assert not lake.table_exists(short)
 
 
+@pytest.mark.parametrize("part", ["snapshots", "branch_main", "files"])
+def test_parts_of_a_table_are_not_dropped_alone(sql, name, part):
+    sql(f"CREATE TABLE {name} AS SELECT 1 AS id")
+    with pytest.raises(Unsupported, match=f"{part} cannot be dropped"):
+        sql(f"DROP TABLE {name}.{part}")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        sql(f"DROP TABLE {name}.nothing")
+    assert sql(f"SELECT id FROM {name}") == [(1,)]
+
+
+def test_a_checkpoint_in_the_warehouse_does_not_hide_namespaces(sql, lake):
+    checkpoint = Path(lake.catalog.warehouse) / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text("{}")
+    assert ("db",) in sql("SHOW NAMESPACES IN lake")
+    sql("SHOW TABLES IN lake.db")
+
+
 def test_tables_are_renamed_in_a_catalog_that_can(spark, tmp_path):
     made = frazil.connect(f"sqlite:///{tmp_path}/lake.db", warehouse=tmp_path / "warehouse")
     made.attach(spark, "named")
@@ -231,6 +251,26 @@ def test_a_version_that_is_not_there_says_so(sql, versions):
         sql("SELECT * FROM lake.db.versions.branch_nope")
 
 
+def test_options_that_contradict_each_other_or_the_name_are_refused(spark, versions):
+    first, second, _ = (snapshot.snapshot_id for snapshot in versions.snapshots)
+
+    def refused(words, table="lake.db.versions", **options):
+        with pytest.raises(InvalidArgument, match=words):
+            spark.read.options(**options).table(table).collect()
+
+    refused("snapshot-id and branch", branch="side", **{"snapshot-id": first})
+    refused("snapshot-id and versionasof", versionAsOf=second, **{"snapshot-id": first})
+    refused("tag and timestampasof", timestampAsOf="2999-01-01", tag="one")
+    refused("'side' is a branch", tag="side")
+    refused("'one' is a tag", branch="one")
+    refused("'one' is a tag", "lake.db.versions.branch_one")
+    refused("snapshot-id is 'one'", **{"snapshot-id": "one"})
+    refused("branch is 'side' .* at another snapshot", "lake.db.versions.tag_one", branch="side")
+    refused("snapshot-id is .* at another", f"lake.db.versions.snapshot_id_{first}", **{"snapshot-id": second})
+    same = spark.read.option("snapshot-id", second).table("lake.db.versions.branch_side")
+    assert same.count() == 2
+
+
 def test_old_versions_have_the_columns_they_had(sql, name, lake):
     sql(f"CREATE TABLE {name} (id INT, gone STRING)")
     sql(f"INSERT INTO {name} VALUES (1, 'x')")
@@ -296,6 +336,27 @@ def test_every_metadata_table_can_be_read(sql, versions):
         columns = [row[0] for row in sql(f"DESCRIBE lake.db.versions.{name}")]
         assert columns == metadata_table_schema(versions.metadata, name).columns, name
         sql(f"SELECT * FROM lake.db.versions.{name}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "shown"),
+    [
+        ("uuid", uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7"), "f79c3e09-677c-4bbd-a479-3f349cb785e7"),
+        ("time", dt.time(12, 34, 56, 789012), "12:34:56.789012"),
+        ("timestamp_ns", dt.datetime(2024, 2, 29, 23, 59, 59, 123456), "2024-02-29 23:59:59.123456"),
+        ("timestamptz_ns", dt.datetime(2024, 2, 29, 23, 59, 59, 123456, dt.UTC), "2024-02-29 23:59:59.123456"),
+    ],
+)
+def test_metadata_tables_show_partitions_of_every_type(sql, spark, lake, name, kind, value, shown):
+    if kind != "uuid" and spark.version < "4.3":
+        pytest.skip("this Spark has not all of these types")
+    table = lake.create_table(name.removeprefix("lake."), f"id INT, p {kind}", partition_by=["p"], format_version=3)
+    table.append([{"id": 1, "p": value}, {"id": 2, "p": None}])
+    for metadata_table in ("files", "all_files", "entries", "partitions"):
+        assert len(sql(f"SELECT string(struct(*)) FROM {name}.{metadata_table}")) == 2
+    assert sql(f"SELECT string(partition.p) FROM {name}.partitions ORDER BY 1") == [(None,), (shown,)]
+    bounds = sql(f"SELECT string(readable_metrics.p.lower_bound) FROM {name}.files ORDER BY 1")
+    assert bounds == [(None,), (shown,)]
 
 
 def test_hidden_columns_are_there_when_asked_for(sql, lake, name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -83,6 +84,45 @@ def test_variant_needs_format_version_3_and_works_there(sql, name):
         sql(f"CREATE TABLE {name} (v VARIANT) TBLPROPERTIES ('format-version' = '2')")
     sql(f"CREATE TABLE {name} (v VARIANT) TBLPROPERTIES ('format-version' = '3')")
     assert _columns(sql, name) == [("v", "variant")]
+
+
+def test_times_and_nanoseconds_are_made_added_selected_and_compared(sql, spark, name):
+    if spark.version < "4.3":
+        pytest.skip("this Spark has not all of these types")
+    moment = "2024-02-29 23:59:59.123456789"
+    sql(f"CREATE TABLE {name} (id INT, t TIME, n TIMESTAMP_NTZ(9)) TBLPROPERTIES ('format-version' = '3')")
+    sql(f"INSERT INTO {name} VALUES (1, TIME'12:34:56.5', TIMESTAMP_NTZ'2020-01-01'), (2, TIME'23:59:59', NULL)")
+    sql(f"ALTER TABLE {name} ADD COLUMNS (z TIMESTAMP_LTZ(9), d TIME(3) DEFAULT TIME'01:02:03')")
+    assert _columns(sql, name)[1:] == [
+        ("t", "time(6)"),
+        ("n", "timestamp_ntz(9)"),
+        ("z", "timestamp_ltz(9)"),
+        ("d", "time(6)"),
+    ]
+    sql(f"INSERT INTO {name} (id, z) VALUES (3, CAST('{moment}Z' AS TIMESTAMP_LTZ(9)))")
+    assert sql(f"SELECT id, string(z) FROM {name} WHERE z = CAST('{moment}Z' AS TIMESTAMP_LTZ(9))") == [(3, moment)]
+    assert sql(f"SELECT id, string(n) FROM {name} WHERE n < CAST('{moment}' AS TIMESTAMP_NTZ(9))") == [
+        (1, "2020-01-01 00:00:00")
+    ]
+    assert sql(f"SELECT DISTINCT d FROM {name} WHERE d < TIME'12:00:00'") == [(dt.time(1, 2, 3),)]
+    sql(f"DELETE FROM {name} WHERE t = TIME'12:34:56.5'")
+    sql(f"DELETE FROM {name} WHERE z <= CAST('{moment}Z' AS TIMESTAMP_LTZ(9))")
+    assert sql(f"SELECT id FROM {name}") == [(2,)]
+    copy = f"{name}_copy"
+    sql(
+        f"CREATE TABLE {copy} TBLPROPERTIES ('format-version' = '3') AS"
+        f" SELECT TIME'12:00:00' AS t, CAST('{moment}' AS TIMESTAMP_NTZ(9)) AS n"
+    )
+    assert sql(f"SELECT t, string(n) FROM {copy}") == [(dt.time(12), moment)]
+
+
+def test_times_finer_than_tables_hold_are_refused(sql, spark, name):
+    if spark.version < "4.3":
+        pytest.skip("this Spark has not all of these types")
+    with pytest.raises(InvalidSchema, match="time cannot have 9 digits"):
+        sql(f"CREATE TABLE {name} (t TIME(9))")
+    with pytest.raises(Unsupported, match="'n' of type timestamp_ns has the default"):
+        sql(f"CREATE TABLE {name} (n TIMESTAMP_NTZ(9) DEFAULT now()) TBLPROPERTIES ('format-version' = '3')")
 
 
 def test_collations_are_refused_by_name(sql, name):
@@ -383,3 +423,13 @@ def test_names_that_need_quotes(spark, sql, lake, name, odd):
     sql(f"CALL lake.system.rollback_to_snapshot(table => '`{space}`.`{odd}`', snapshot_id => {tagged})")
     spark.range(1).selectExpr("7 AS a").write.format("frazil").mode("append").save(f"lake.`{space}`.`{odd}`")
     assert sorted(sql(f"SELECT * FROM {table}")) == [(1,), (2,), (3,), (7,)]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_a_failed_create_as_select_leaves_no_folder(sql, lake, name, file_format):
+    with pytest.raises(Exception, match=r"no luck"):
+        sql(
+            f"CREATE TABLE {name} TBLPROPERTIES ('write.format.default' = '{file_format}')"
+            " AS SELECT IF(id < 900, id, raise_error('no luck')) AS id FROM range(1000)"
+        )
+    assert not (Path(lake.catalog.warehouse) / name.removeprefix("lake.").replace(".", "/")).exists()

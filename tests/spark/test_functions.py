@@ -11,6 +11,7 @@ import frazil
 from frazil.model.transforms import parse_transform
 from frazil.model.types import parse_type
 from frazil.model.values import canonical
+from frazil.spark.functions import ICEBERG_VERSION
 from tests.spark.scan.metrics import files_read
 
 if TYPE_CHECKING:
@@ -174,10 +175,12 @@ def test_functions_are_listed_and_described(sql: Sql, spark: SparkSession) -> No
     from pyspark.errors import AnalysisException
 
     listed = {row[0] for row in sql("SHOW USER FUNCTIONS IN lake.system")}
-    assert {"bucket", "truncate", "years", "months", "days", "hours", "frazil_version"} <= {
+    assert {"bucket", "truncate", "years", "months", "days", "hours", "frazil_version", "iceberg_version"} <= {
         one.rpartition(".")[2] for one in listed
     }
-    assert sql("SELECT lake.system.frazil_version()") == [(frazil.__version__,)]
+    assert sql("SELECT lake.system.frazil_version(), lake.system.iceberg_version()") == [
+        (frazil.__version__, ICEBERG_VERSION)
+    ]
     assert sql("SHOW USER FUNCTIONS IN lake.db") == []
     assert "bucket(buckets, column)" in str(spark.catalog.getFunction("lake.system.bucket").description)
     with pytest.raises(AnalysisException, match="does not support functions"):  # of no catalog but its own, says Spark

@@ -63,6 +63,21 @@ def test_types_that_spark_names_otherwise(text, spark):
     assert spark_type(column.type) == spark
 
 
+@pytest.mark.parametrize(
+    ("spark", "text"),
+    [
+        ("time(6)", "time"),
+        ("time(0)", "time"),
+        ("timestamp_ntz(9)", "timestamp_ns"),
+        ("timestamp_ntz(7)", "timestamp_ns"),
+        ("timestamp_ltz(9)", "timestamptz_ns"),
+        ("timestamp_ntz(6)", "timestamp"),
+    ],
+)
+def test_times_are_taken_with_the_digits_that_spark_says(spark, text):
+    assert str(type_from_spark(spark)) == text
+
+
 @pytest.mark.parametrize("text", ["time", "timestamp_ns", "timestamptz_ns", "geometry", "geography"])
 def test_types_that_an_old_spark_lacks_are_refused_by_name(text):
     schema = schema_from_anything(f"s STRUCT<x: {text}>")

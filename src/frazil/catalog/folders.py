@@ -34,10 +34,12 @@ def _children(store: Store, folder: str) -> set[tuple[str, bool]]:
 
     filesystem, path = store.filesystem(folder)
     start = path.rstrip("/") + "/"
-    found = set()
+    found: set[tuple[str, bool]] = set()
     try:
         infos = filesystem.get_file_info(FileSelector(path, allow_not_found=True))
     except OSError as error:
+        if filesystem.get_file_info(path).type == FileType.File:  # a file of that name: there is no such folder
+            return found
         raise StoreError(
             f"{folder} cannot be listed: {error}", hint="check that it is a folder one may read"
         ) from error

@@ -32,8 +32,11 @@ from frazil.model.types import (
     NestedField,
     StringType,
     StructType,
+    TimestampNsType,
     TimestampType,
+    TimestamptzNsType,
     TimestamptzType,
+    TimeType,
     Type,
     UnknownType,
 )
@@ -72,6 +75,12 @@ _NAMES: Mapping[str, Type] = {
     "double": DoubleType(),
     "date": DateType(),
 }
+_BY_DIGITS: Mapping[type[Type], tuple[tuple[int, Type], ...]] = {
+    TimeType: ((6, TimeType()),),
+    TimestampType: ((6, TimestampType()), (9, TimestampNsType())),
+    TimestamptzType: ((6, TimestamptzType()), (9, TimestamptzNsType())),
+}
+"""Types that may be said with digits of a second: the most that each of the types for it holds."""
 
 
 def parse_ddl(text: str) -> list[NestedField]:
@@ -181,12 +190,25 @@ class _Parser:
         if name in ("varchar", "char"):
             self._numbers(")")
             return _NAMES[name]
+        if type(_NAMES[name]) in _BY_DIGITS:
+            return self._with_digits(_NAMES[name])
         if name == "geometry":
             return GeometryType(self._arguments(")")[0])
         if name == "geography":
             crs, *algorithm = self._arguments(")")[:2]
             return GeographyType(crs, *(word.lower() for word in algorithm))
         raise self.wrong(f"no arguments of {name}")
+
+    def _with_digits(self, type_: Type) -> Type:
+        held = _BY_DIGITS[type(type_)]
+        digits, *more = self._numbers(")")
+        found = next((wide for most, wide in held if 0 <= digits <= most), None)
+        if found is None or more:
+            raise InvalidSchema(
+                f"{type_} cannot have {', '.join(map(str, [digits, *more]))} digits of a second",
+                hint=f"give one number from 0 to {held[-1][0]}",
+            )
+        return found
 
     def _arguments(self, closing: str) -> list[str]:
         """Texts between commas: numbers, or a coordinate system such as `srid:3857`."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import InvalidArgument, InvalidName, TableNotFound
+from frazil.errors import InvalidArgument, InvalidName, TableNotFound, Unsupported
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.scan import choose_snapshot
 from frazil.iceberg.table import IcebergTable
@@ -16,6 +16,7 @@ from frazil.spark.definition import parse_definition
 from frazil.spark.describe import describe
 from frazil.spark.exceptions import table_errors
 from frazil.spark.handles import TableHandle
+from frazil.spark.options import folded
 from frazil.spark.paths import create_at, is_path, open_path
 from frazil.spark.wap import wap_branch
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _SELECTOR = re.compile(r"(branch|tag|snapshot_id|at_timestamp)_(.+)", re.IGNORECASE | re.DOTALL)
 _INTEGER = re.compile(r"-?\d{1,19}")
+AS_OF_TIMESTAMP, TIMESTAMP_AS_OF = "as-of-timestamp", "timestampasof"
+"""The option for a time in milliseconds, and the one for a time as SQL has it."""
 
 
 class Tables:
@@ -103,11 +106,24 @@ class Tables:
 
     def drop(self, name: str, purge: bool, _c: None) -> bool:
         """Forget a table; whether there was one."""
+        parts = json.loads(name)
         try:
-            self._lake.drop_table(json.loads(name), purge=purge)
+            self._lake.drop_table(parts, purge=purge)
         except (TableNotFound, InvalidName):
+            self._refuse_parts_of_tables(parts)
             return False
         return True
+
+    def _refuse_parts_of_tables(self, parts: Sequence[str]) -> None:
+        """What can be read under a name and is no table of the lake: Spark would take it as dropped."""
+        try:
+            resolve(self._lake, parts)
+        except TableNotFound:
+            return
+        raise Unsupported(
+            f"{'.'.join(parts)} cannot be dropped: it is no table of the lake",
+            hint="drop the whole table by its name; ALTER TABLE ... DROP BRANCH or DROP TAG for those",
+        )
 
     def rename(self, name: str, to: str, _c: None) -> None:
         """Give a table another name, which may begin with the catalog's."""
@@ -146,7 +162,7 @@ def _selected(lake: Lake, parts: Sequence[str]) -> TableHandle | None:
     kind, what = found[1].lower(), found[2]
     handle = current(table)
     if kind in ("branch", "tag"):
-        return at_ref(handle, what)
+        return at_branch(handle, what) if kind == "branch" else at_tag(handle, what)
     if _INTEGER.fullmatch(what) is None:
         return None
     return at_version(handle, what) if kind == "snapshot_id" else at_millis(handle, int(what))
@@ -186,6 +202,22 @@ def at_ref(handle: TableHandle, name: str) -> TableHandle:
     return replace(found, branch=name) if handle.table.metadata.ref(name).is_branch else found
 
 
+def at_branch(handle: TableHandle, name: str) -> TableHandle:
+    """A branch; a tag of that name is refused."""
+    found = at_ref(handle, name)
+    if found.branch is None:
+        raise InvalidArgument(f"{name!r} is a tag of {handle.name}, not a branch", hint=f"ask for tag {name}")
+    return found
+
+
+def at_tag(handle: TableHandle, name: str) -> TableHandle:
+    """A tag; a branch of that name is refused."""
+    found = at_ref(handle, name)
+    if found.branch is not None:
+        raise InvalidArgument(f"{name!r} is a branch of {handle.name}, not a tag", hint=f"ask for branch {name}")
+    return found
+
+
 def _at(handle: TableHandle, **which: Any) -> TableHandle:
     snapshot, schema = choose_snapshot(handle.table.metadata, **which)
     if handle.metadata_name is not None:
@@ -200,30 +232,47 @@ def _at(handle: TableHandle, **which: Any) -> TableHandle:
 
 
 def with_read_options(handle: TableHandle, options: Mapping[str, str]) -> TableHandle:
-    """The handle for a read with options: Iceberg's `snapshot-id`, `as-of-timestamp`, `branch` and `tag` count."""
-    folded = {key.lower(): text for key, text in options.items()}
-    found = handle
-    for option, choose in _READ_OPTIONS.items():
-        if option in folded and not handle.pinned:
-            # the columns are those Spark planned with; older files lack some of them, and give null
-            found = replace(choose(handle, folded[option]), schema=handle.schema)
-    return found.with_options(options)
+    """The handle for a read with options, of which one may choose the snapshot."""
+    chosen = chosen_by(options)
+    if chosen is None or chosen[0] == TIMESTAMP_AS_OF:  # a time in words, which was looked up with the table
+        return handle.with_options(options)
+    # the columns are those Spark planned with; older files lack some of them, and give null
+    return replace(at_option(handle, *chosen), schema=handle.schema).with_options(options)
+
+
+def chosen_by(options: Mapping[str, str]) -> tuple[str, str] | None:
+    """The option that chooses a snapshot and what it says, None if none does; several are refused."""
+    given = folded(options)
+    named = [option for option in CHOICES if option in given]
+    if len(named) > 1:
+        raise InvalidArgument(f"options {' and '.join(named)} choose a snapshot each", hint="give one of them")
+    return (named[0], given[named[0]]) if named else None
 
 
 def at_option(handle: TableHandle, option: str, text: str) -> TableHandle:
-    """The table as one of Iceberg's read options says, with the columns of that snapshot."""
-    return _READ_OPTIONS[option](handle, text)
+    """The table as an option says, with the columns of that snapshot. It must not contradict the table's name."""
+    found = _READ_OPTIONS[option](handle, text)
+    if handle.pinned and found.snapshot != handle.snapshot:
+        raise InvalidArgument(
+            f"option {option} is {text!r} for {handle.name} at another snapshot", hint="name the table alone"
+        )
+    return found
 
 
-def _millis(text: str) -> int:
+def _number(option: str, text: str, hint: str) -> int:
     if _INTEGER.fullmatch(text) is None:
-        raise InvalidArgument(f"option as-of-timestamp is {text!r}", hint="give milliseconds since 1970")
+        raise InvalidArgument(f"option {option} is {text!r}", hint=hint)
     return int(text)
 
 
 _READ_OPTIONS = {
-    "snapshot-id": at_version,
-    "as-of-timestamp": lambda handle, text: at_millis(handle, _millis(text)),
-    "branch": at_ref,
-    "tag": at_ref,
+    "snapshot-id": lambda handle, text: _at(handle, version=_number("snapshot-id", text, "give the id of a snapshot")),
+    AS_OF_TIMESTAMP: lambda handle, text: at_millis(
+        handle, _number(AS_OF_TIMESTAMP, text, "give milliseconds since 1970")
+    ),
+    "branch": at_branch,
+    "tag": at_tag,
+    "versionasof": at_version,
 }
+CHOICES = (*_READ_OPTIONS, TIMESTAMP_AS_OF)
+"""The options that choose a snapshot: Iceberg's, and Spark's two."""

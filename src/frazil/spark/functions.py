@@ -10,6 +10,9 @@ from frazil.spark.scan.executors import ship_classes
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
 
+ICEBERG_VERSION = "1.12.0"
+"""The Iceberg whose SQL and tables these are: none of its code is here, but queries may ask."""
+
 
 class Functions:
     """Answers `loadFunction`."""
@@ -18,7 +21,7 @@ class Functions:
         self._bridge = bridge
         bridge.on("loadFunction", self.load)
 
-    def load(self, _name: str, _b: None, _c: None) -> str:
-        """Tasks are going to call it; the version is what `frazil_version()` says."""
+    def load(self, name: str, _b: None, _c: None) -> str:
+        """Tasks are going to call it; the version is what `frazil_version()` and `iceberg_version()` say."""
         ship_classes(self._bridge.spark)
-        return frazil.__version__
+        return ICEBERG_VERSION if name == "iceberg_version" else frazil.__version__

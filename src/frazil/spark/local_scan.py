@@ -11,44 +11,25 @@ from frazil.spark.handles import TableHandle
 from frazil.spark.types import spark_struct
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from frazil.spark.bridge import Bridge
 
 
 def local_plan(bridge: Bridge, handle: TableHandle, jsession: Any, columns: Sequence[str]) -> Any:
     """A plan that has the rows of a metadata table in it."""
+    import pyarrow as pa
+
+    from frazil.spark.scan.arrow import as_told, held_struct, local_frame
+    from frazil.spark.scan.spark_arrow import for_spark
+
     table = handle.table
     assert handle.metadata_name is not None
     rows = read(Source(table.metadata, table.store, table.metadata_location, handle.snapshot), handle.metadata_name)
     schema = Schema(tuple(handle.schema.find(name) for name in columns))
-    return arrow_plan(bridge, jsession, rows.select(list(columns)), schema)
-
-
-def arrow_plan(bridge: Bridge, jsession: Any, rows: pa.Table, schema: Any) -> Any:
-    """A LocalRelation of Arrow rows."""
-    from pyspark.sql.types import StructType
-
+    batches = []
+    for batch in rows.select(list(columns)).to_batches():
+        arrays = [for_spark(array, field.type) for array, field in zip(batch.columns, schema.fields, strict=True)]
+        batches.append(pa.RecordBatch.from_arrays(arrays, names=list(columns)))
     spark = bridge.session(jsession)
-    told = StructType.fromJson(spark_struct(schema, dialect=bridge.dialect))
-    given: Any = _plain(rows) if rows.num_rows else []
-    return spark.createDataFrame(given, schema=told)._jdf.queryExecution().optimizedPlan()
-
-
-def _plain(rows: pa.Table) -> pa.Table:
-    """Without Arrow's extension types, which Spark does not take: a uuid is text to it."""
-    import uuid
-
-    import pyarrow as pa
-
-    for index, field in enumerate(rows.schema):
-        if isinstance(field.type, pa.UuidType):
-            storage = rows.column(index).combine_chunks()
-            texts = [None if value is None else str(uuid.UUID(bytes=value)) for value in _bytes_of(storage)]
-            rows = rows.set_column(index, field.name, pa.array(texts, pa.string()))
-    return rows
-
-
-def _bytes_of(array: Any) -> list[bytes | None]:
-    chunk = array.combine_chunks() if hasattr(array, "combine_chunks") and hasattr(array, "chunks") else array
-    return list(chunk.storage.to_pylist())
+    told = spark_struct(schema, dialect=bridge.dialect)["fields"]
+    frame = as_told(local_frame(batches, spark, held_struct(told)), told, spark)
+    return frame._jdf.queryExecution().optimizedPlan()

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument, TableAlreadyExists, TableNotFound
 from frazil.model.transforms import IdentityTransform, VoidTransform
-from frazil.spark.catalog import at_millis, at_option, at_version, resolve
+from frazil.spark.catalog import AS_OF_TIMESTAMP, TIMESTAMP_AS_OF, at_option, chosen_by, resolve
 from frazil.spark.describe import READ, describe, quoted_name
 from frazil.spark.exceptions import table_errors
+from frazil.spark.options import folded
 from frazil.spark.paths import is_path, location_of
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ _PARTITIONS = "__partition_columns"
 _OWN = frozenset({"path", _PARTITIONS, "checkpointlocation", "queryname"})
 """Options that are not about how rows are written."""
 _PROPERTY = re.compile(r"(write|read|commit|history|compatibility|gc)\..+|format-version")
-_VERSION, _TIMESTAMP = "versionasof", "timestampasof"
-_CHOICES = ("snapshot-id", "as-of-timestamp", "branch", "tag", _VERSION, _TIMESTAMP)
 
 
 class Sources:
@@ -49,8 +48,7 @@ class Sources:
         return json.dumps({"bridge": bridge.key, "table": json.loads(describe(bridge, handle))})
 
     def _same(self, spark: SparkSession, options: Mapping[str, str], schema: Any) -> str:
-        folded = _folded(options)
-        if "path" not in folded or any(option in folded for option in _CHOICES):
+        if "path" not in folded(options) or chosen_by(options) is not None:
             return "null"
         bridge, parts = target(spark, options)
         handle = existing(bridge, parts)
@@ -132,7 +130,7 @@ def _check_partitions(handle: TableHandle, given: Sequence[str]) -> None:
 
 def target(spark: SparkSession, options: Mapping[str, str]) -> tuple[Bridge, list[str]]:
     """The lake that is meant, and the name in it."""
-    text = _folded(options).get("path")
+    text = folded(options).get("path")
     if not text:
         raise InvalidArgument("there is no table", hint='load("db.t"), or load("/path/of/table")')
     lakes = lakes_of(spark)
@@ -161,25 +159,15 @@ def lakes_of(spark: SparkSession) -> dict[str, Bridge]:
     return found
 
 
-def _folded(options: Mapping[str, str]) -> dict[str, str]:
-    return {key.lower(): text for key, text in options.items()}
-
-
 def _chosen(spark: SparkSession, handle: TableHandle, options: Mapping[str, str]) -> TableHandle:
-    """At the snapshot that options name, and with the columns it had."""
-    folded = _folded(options)
-    named = [option for option in _CHOICES if option in folded]
-    if len(named) > 1:
-        raise InvalidArgument(f"options {' and '.join(named)} choose a snapshot each", hint="give one of them")
-    if not named:
+    """At the snapshot that an option names, and with the columns it had."""
+    chosen = chosen_by(options)
+    if chosen is None:
         return handle
-    if handle.pinned:
-        raise InvalidArgument(f"{named[0]} is given for {handle.name} at a snapshot", hint="name the table alone")
-    if named[0] == _VERSION:
-        return at_version(handle, folded[_VERSION])
-    if named[0] == _TIMESTAMP:
-        return at_millis(handle, _micros(spark, folded[_TIMESTAMP]) // 1000)
-    return at_option(handle, named[0], folded[named[0]])
+    option, text = chosen
+    if option == TIMESTAMP_AS_OF:
+        option, text = AS_OF_TIMESTAMP, str(_micros(spark, text) // 1000)
+    return at_option(handle, option, text)
 
 
 def _micros(spark: SparkSession, text: str) -> int:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from frazil import ambient
+from frazil.catalog.folders import remove_empty_folder
 from frazil.errors import CommitFailed, TableNotFound
 from frazil.iceberg.table import IcebergTable
 from frazil.spark.definition import parse_definition
@@ -64,8 +65,10 @@ class Staging:
                 _publish(handle.table)
 
     def abort(self, key: str, _b: None, _c: None) -> None:
-        """Forget the table: it was never there."""
-        self._bridge.tables.forget(key)
+        """Forget the table: it was never there, and its folder is not if it holds no file."""
+        handle = self._bridge.tables.forget(key)
+        if handle is not None:
+            remove_empty_folder(handle.table.store, handle.table.location)
 
 
 def _publish(table: IcebergTable) -> None:

@@ -13,10 +13,12 @@ A Spark schema is the JSON form of a StructType (`df.schema.jsonValue()`), so no
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from frazil.errors import InvalidSchema, Unsupported
+from frazil.model import temporal
 from frazil.model.arrow import schema_from_spark
 from frazil.model.fresh_ids import number_type
 from frazil.model.schema import Schema
@@ -53,6 +55,9 @@ from frazil.model.values import to_json
 FIELD_ID = "parquet.field.id"
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 EXISTS_DEFAULT = "EXISTS_DEFAULT"
+
+_NANOSECONDS = re.compile(r"TimestampNanosVal\((-?\d+), (\d+)\)")
+"""How Spark writes a timestamp with nanoseconds: microseconds, and nanoseconds within the last of them."""
 
 SparkJson = dict[str, Any]
 """The JSON form of a StructType."""
@@ -273,6 +278,25 @@ def default_sql(type_: Type, value: Any) -> str:
         parts = [f"{quoted(part.name)}, {default_sql(part.type, part.write_default)}" for part in type_.fields]
         return f"named_struct({', '.join(parts)})"
     raise Unsupported(f"a default of type {type_} cannot be told to Spark", hint="read the table without that column")
+
+
+def temporal_text(kind: str, text: str) -> str | None:
+    """A date or time that Spark has as numbers, as text; None if it is neither, or finer than what tables hold.
+
+    >>> temporal_text("time(6)", "3723000000000"), temporal_text("timestamp_ntz(9)", "TimestampNanosVal(-1, 999)")
+    ('01:02:03.000000', '1969-12-31T23:59:59.999999999')
+    """
+    nanos = _NANOSECONDS.fullmatch(text)
+    match kind.partition("(")[0]:
+        case "date":
+            return temporal.format_date(int(text))
+        case "timestamp" | "timestamp_ntz" | "timestamp_ltz" if nanos is not None:
+            return temporal.format_timestamp(int(nanos[1]) * 1000 + int(nanos[2]), 9)
+        case "timestamp" | "timestamp_ntz":
+            return temporal.format_timestamp(int(text), 6)
+        case "time" if int(text) % 1000 == 0:  # nanoseconds
+            return temporal.format_time(int(text) // 1000)
+    return None
 
 
 def quoted(text: str) -> str:

@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException
 import frazil
 from frazil import ambient
 from frazil.errors import FrazilError
+from frazil.spark.functions import ICEBERG_VERSION
 from tests.spark.docs_sql.cases import World
 
 if TYPE_CHECKING:
@@ -244,9 +245,10 @@ def test_spark_sql_functions(spark: SparkSession, values: str, call: str, expect
 
 
 def test_functions_of_the_current_catalog_need_no_catalog_name(world: World, values: str) -> None:
-    """The page asks for `iceberg_version()`, of a library that is not here; ours has a version too."""
+    """`iceberg_version()` is the version whose SQL this is; ours has a version too."""
     world.sql("USE prod")
     try:
+        assert world.sql("SELECT system.iceberg_version()") == [(ICEBERG_VERSION,)]
         assert world.sql("SELECT system.frazil_version()") == [(frazil.__version__,)]
         found = world.sql("SELECT system.bucket(16, id), system.days(ts) FROM prod.db.values WHERE id = 34")
         assert found == [(3, dt.date(2017, 11, 16))]

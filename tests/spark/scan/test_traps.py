@@ -132,6 +132,16 @@ def test_a_session_that_reads_by_name_does_not_make_renamed_columns_null(
         spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
 
 
+def test_columns_named_like_those_we_add_are_the_tables(make: Callable[..., IcebergTable], sql: Sql) -> None:
+    table = make(
+        "_frazil_file STRING, _Frazil_Spec_Id BIGINT, _frazil_first_row_id BIGINT, x BIGINT",
+        [{"_frazil_file": "f", "_Frazil_Spec_Id": 5, "_frazil_first_row_id": 70, "x": 7}],
+    )
+    assert sql(f"SELECT *, _file LIKE '%.parquet', _spec_id, _row_id FROM {name(table)}") == [
+        ("f", 5, 70, 7, True, 0, 0)
+    ]
+
+
 def test_names_with_dots_quotes_and_spaces_are_read(make: Callable[..., IcebergTable], sql: Sql) -> None:
     number = "f79c3e09-677c-4bbd-a479-3f349cb785e7"
     table = make("`a.b` BIGINT, `it's` UUID, `x y` BIGINT", [{"a.b": 1, "it's": number}])

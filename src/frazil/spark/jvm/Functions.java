@@ -11,11 +11,11 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * `system.bucket(16, id)`, `system.days(ts)` and the like: the transforms of partitions, and our version. Generated code calls the static
+ * `system.bucket(16, id)`, `system.days(ts)` and the like: the transforms of partitions, and versions. Generated code calls the static
  * `invoke` that has the arguments' types, with a null only where that is an object. Tasks load the classes of this file, as those of Deletes.java.
  */
 public class FrazilFunction implements UnboundFunction {
-  public static final List NAMES = Arrays.asList(new String[] {"bucket", "days", "frazil_version", "hours", "months", "truncate", "years"});
+  public static final List NAMES = Arrays.asList(new String[] {"bucket", "days", "frazil_version", "hours", "iceberg_version", "months", "truncate", "years"});
   final String name, version;
   public FrazilFunction(String name, String version) { this.name = name; this.version = version; }
   /** The function's name in the plural, as Iceberg has it; null if there is none. */
@@ -26,6 +26,7 @@ public class FrazilFunction implements UnboundFunction {
   public String name() { return name; }
   public String description() {
     if (name.equals("frazil_version")) return "frazil_version() - the version of Frazil";
+    if (name.equals("iceberg_version")) return "iceberg_version() - the version of Iceberg that Frazil follows";
     if (name.equals("bucket")) return "bucket(buckets, column) - the bucket that the partition transform gives a value";
     if (name.equals("truncate")) return "truncate(width, column) - a value cut as the partition transform does it";
     return name + "(column) - " + name + " since 1970, as the partition transform counts them";
@@ -33,9 +34,9 @@ public class FrazilFunction implements UnboundFunction {
   public BoundFunction bind(StructType given) {
     StructField[] in = given.fields();
     boolean sized = name.equals("bucket") || name.equals("truncate");
-    int wanted = sized ? 2 : name.equals("frazil_version") ? 0 : 1;
+    int wanted = sized ? 2 : name.endsWith("_version") ? 0 : 1;
     if (in.length != wanted) throw refused("it takes " + wanted + " argument" + (wanted == 1 ? "" : "s") + ", not " + in.length);
-    if (wanted == 0) return (BoundFunction) (Object) new FrazilVersion(version);
+    if (wanted == 0) return (BoundFunction) (Object) new FrazilVersion(name, version);
     if (sized && !(integral(in[0].dataType())))
       throw refused("its first argument is a number of type int, not " + in[0].dataType().catalogString());
     DataType type = in[in.length - 1].dataType();
@@ -131,10 +132,10 @@ public class FrazilHours extends FrazilTransform {
 }
 
 public class FrazilVersion implements ScalarFunction {
-  final String version;
-  public FrazilVersion(String version) { this.version = version; }
-  public String name() { return "frazil_version"; }
-  public String canonicalName() { return "frazil.frazil_version"; }
+  final String name, version;
+  public FrazilVersion(String name, String version) { this.name = name; this.version = version; }
+  public String name() { return name; }
+  public String canonicalName() { return "frazil." + name; }
   public DataType[] inputTypes() { return new DataType[0]; }
   public DataType resultType() { return DataTypes.StringType; }
   public Object produceResult(org.apache.spark.sql.catalyst.InternalRow none) { return UTF8String.fromString(version); }

@@ -33,6 +33,7 @@ from frazil.spark.scan.spark_arrow import for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType as SparkStruct
 
 BATCH_ROWS = 32_768
 _CHUNKS_PER_CORE = 4
@@ -120,14 +121,19 @@ def rows_frame(
     rows = Rows(relation.store, without_history(relation.metadata), relation.schema, wanted)
     kinds = {field["name"]: field for field in struct["fields"]}
     told = [kinds[name] for name in columns]
-    schema = SparkStruct.fromJson({"type": "struct", "fields": _held(told)})
-    if not columns:
-        schema = SparkStruct([StructField(_NO_COLUMNS, BooleanType())])
+    schema = held_struct(told) if columns else SparkStruct([StructField(_NO_COLUMNS, BooleanType())])
     if locations.parse(routed(relation.store, relation.metadata.location)).scheme == "memory":
-        frame = _from_here(rows, tasks, session, schema)
+        frame = local_frame(list(rows.read(tasks)), session, schema)
     else:
         frame = frame_of_tasks(rows, tasks, session, schema, session.sparkContext.defaultParallelism)
-    return frame if _held(told) == told else _as_told(frame, told, session)
+    return as_told(frame, told, session)
+
+
+def held_struct(fields: Sequence[Any]) -> SparkStruct:
+    """The schema in which PySpark has columns of these types (JSON)."""
+    from pyspark.sql.types import StructType as SparkStruct
+
+    return SparkStruct.fromJson({"type": "struct", "fields": _held(fields)})
 
 
 def _held(kind: Any) -> Any:
@@ -139,8 +145,10 @@ def _held(kind: Any) -> Any:
     return "string" if kind in _NANOSECONDS else kind
 
 
-def _as_told(frame: DataFrame, fields: Sequence[Any], session: SparkSession) -> DataFrame:
+def as_told(frame: DataFrame, fields: Sequence[Any], session: SparkSession) -> DataFrame:
     """Columns that are held in other types, cast by the JVM."""
+    if _held(fields) == fields:
+        return frame
     types = session._jvm.org.apache.spark.sql.types.DataType  # type: ignore[union-attr]
     shown = []
     for field in fields:
@@ -159,10 +167,9 @@ def frame_of_tasks(
     return source.mapInArrow(rows, schema)
 
 
-def _from_here(rows: Rows, tasks: Sequence[FileScanTask], session: SparkSession, schema: Any) -> DataFrame:
-    """Files in this process's memory are read in it."""
-    batches = list(rows.read(tasks))
-    if not batches:
+def local_frame(batches: Sequence[pa.RecordBatch], session: SparkSession, schema: Any) -> DataFrame:
+    """A DataFrame of rows that were read in this process, as Spark takes them."""
+    if not any(batch.num_rows for batch in batches):
         return session.createDataFrame([], schema)
     return session.createDataFrame(pa.Table.from_batches(batches), schema)
 

@@ -23,7 +23,6 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from frazil.errors import InvalidExpression, InvalidValue, Unsupported
-from frazil.model import temporal
 from frazil.model.binding import bind
 from frazil.model.expressions import (
     AlwaysFalse,
@@ -50,6 +49,7 @@ from frazil.model.transforms import (
     YearTransform,
 )
 from frazil.model.types import ListType, MapType, NestedField, StringType, StructType, Type, UuidType
+from frazil.spark.types import temporal_text
 
 _COMPARISONS = {
     "EqualTo": Operation.EQ,
@@ -306,13 +306,10 @@ def _value(kind: str, text: str) -> Any:
             return text
         case "binary":
             return bytes.fromhex(text)
-        case "date":
-            return temporal.format_date(int(text))
-        case "timestamp" | "timestamp_ntz":
-            return temporal.format_timestamp(int(text), 6)
-        case "time" if int(text) % 1000 == 0:  # nanoseconds
-            return temporal.format_time(int(text) // 1000)
-    raise _NotUnderstoodError
+    found = temporal_text(kind, text)
+    if found is None:
+        raise _NotUnderstoodError
+    return found
 
 
 def _is_canonical_uuid(text: str) -> bool:

@@ -30,7 +30,6 @@ from frazil.spark.scan.relations import (
 from frazil.spark.types import Dialect, quoted, spark_struct, spark_type
 
 _POSITION = "`_metadata`.`row_index`"
-_PREFIX = "_frazil_"
 
 
 @dataclass
@@ -54,6 +53,14 @@ class NativeColumns:
     def _stored(self) -> dict[int, NestedField]:
         stored = relation_schema(self.schema, self.metadata.schemas, rows_by_schema(self.metadata))
         return {column.id: column for column in stored.fields}
+
+    @cached_property
+    def _prefix(self) -> str:
+        """What the names of the relation's own columns begin with, and no other."""
+        prefix = "_frazil_"
+        while any(column.name.lower().startswith(prefix) for column in self._stored.values()):
+            prefix += "_"
+        return prefix
 
     @cached_property
     def _told(self) -> dict[int, NestedField]:
@@ -115,7 +122,7 @@ class NativeColumns:
                 name, type_ = self._identity(number), self._told[number].type
             else:
                 if number not in self._stored:  # dropped since
-                    self._extra[number] = replace(stored_key(column), name=f"{_PREFIX}key_{number}")
+                    self._extra[number] = replace(stored_key(column), name=f"{self._prefix}key_{number}")
                 stored = self._stored.get(number) or self._extra[number]
                 name, type_ = stored.name, stored.type
             found[number] = KeyColumn(place, type_)
@@ -148,7 +155,7 @@ class NativeColumns:
         return f"named_struct({', '.join(parts)})"
 
     def _constant(self, word: str, kind: Any, values: Callable[[Entries], pa.Array]) -> str:
-        name = f"{_PREFIX}{word}"
+        name = f"{self._prefix}{word}"
         self.constants.setdefault(name, Constant(name, kind, values))
         return name
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from frazil.errors import InvalidArgument
 from frazil.iceberg.incremental import appends_between
 from frazil.iceberg.properties import KNOWN
+from frazil.spark.options import folded
 
 if TYPE_CHECKING:
     from frazil.iceberg.metadata import TableMetadata
@@ -33,7 +34,7 @@ _SETTINGS = {
 
 def scan_mode(options: Mapping[str, str], session: str | None) -> str:
     """How to read: by option, else by the session's setting."""
-    mode = _folded(options).get(SCAN, session or AUTO).lower()
+    mode = folded(options).get(SCAN, session or AUTO).lower()
     if mode not in (NATIVE, ARROW, AUTO):
         raise InvalidArgument(f"{SCAN} is {mode!r}", hint=f"use {NATIVE}, {ARROW} or {AUTO}")
     return mode
@@ -45,11 +46,11 @@ def reader_settings(options: Mapping[str, str], properties: Mapping[str, str]) -
     >>> reader_settings({"Split-Size": "1024"}, {"read.split.target-size": "4096"})
     {'spark.sql.files.maxPartitionBytes': '1024'}
     """
-    folded, found = _folded(options), {}
+    given, found = folded(options), {}
     for option, (prop, setting) in _SETTINGS.items():
-        text = folded.get(option, properties.get(prop))
+        text = given.get(option, properties.get(prop))
         if text is not None:
-            KNOWN[prop].parse(option if option in folded else prop, text)
+            KNOWN[prop].parse(option if option in given else prop, text)
             found[setting] = text.lower()
     return found
 
@@ -58,22 +59,18 @@ def appends_asked_for(
     metadata: TableMetadata, snapshot: Snapshot | None, options: Mapping[str, str]
 ) -> tuple[Snapshot, ...] | None:
     """The snapshots of an incremental read, oldest first; None if all rows of a snapshot are asked for."""
-    folded = _folded(options)
-    if START not in folded:
-        if END in folded:
+    given = folded(options)
+    if START not in given:
+        if END in given:
             raise InvalidArgument(f"{END} alone does not say what to read", hint=f"give {START} too")
         return None
-    other = next((option for option in _OTHER_SNAPSHOTS if option in folded), None)
+    other = next((option for option in _OTHER_SNAPSHOTS if option in given), None)
     if other is not None:
         raise InvalidArgument(f"{START} and {other} are different ways to choose rows", hint="give one of them")
-    if snapshot is None and END not in folded:
-        raise InvalidArgument(f"there is no snapshot after {folded[START]}", hint="the table is empty")
-    end = _number(END, folded[END]) if END in folded else snapshot.snapshot_id  # type: ignore[union-attr]
-    return appends_between(metadata, _number(START, folded[START]), end)
-
-
-def _folded(options: Mapping[str, str]) -> dict[str, str]:
-    return {key.lower(): text for key, text in options.items()}
+    if snapshot is None and END not in given:
+        raise InvalidArgument(f"there is no snapshot after {given[START]}", hint="the table is empty")
+    end = _number(END, given[END]) if END in given else snapshot.snapshot_id  # type: ignore[union-attr]
+    return appends_between(metadata, _number(START, given[START]), end)
 
 
 def _number(option: str, text: str) -> int:

@@ -19,6 +19,7 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.io.store import Store
+from frazil.spark.options import folded
 from frazil.spark.recent import Recent
 from frazil.spark.streaming.offsets import NOWHERE, Offset
 
@@ -46,15 +47,15 @@ class StreamOptions:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> StreamOptions:
         """From the options of a read."""
-        folded = {key.lower(): text for key, text in options.items()}
-        if FROM_TIMESTAMP in folded and FROM_SNAPSHOT in folded:
+        given = folded(options)
+        if FROM_TIMESTAMP in given and FROM_SNAPSHOT in given:
             raise InvalidArgument(f"{FROM_TIMESTAMP} and {FROM_SNAPSHOT} are both given", hint="give one of them")
         return cls(
-            _number(folded, FROM_TIMESTAMP),
-            _number(folded, FROM_SNAPSHOT),
-            _number(folded, MAX_FILES, least=1),
-            _number(folded, MAX_ROWS, least=1),
-            frozenset(operation for operation, name in _SKIP.items() if _flag(folded, name)),
+            _number(given, FROM_TIMESTAMP),
+            _number(given, FROM_SNAPSHOT),
+            _number(given, MAX_FILES, least=1),
+            _number(given, MAX_ROWS, least=1),
+            frozenset(operation for operation, name in _SKIP.items() if _flag(given, name)),
         )
 
 

@@ -17,6 +17,7 @@ from frazil.errors import InvalidArgument
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.table import IcebergTable
 from frazil.spark.handles import TableHandle
+from frazil.spark.options import folded
 from frazil.spark.scan.contents import OnlyFiles
 from frazil.spark.streaming.history import History, Step, StreamOptions
 from frazil.spark.streaming.offsets import Offset
@@ -66,11 +67,11 @@ class StreamReads:
 
     def _history(self, key: str, options: Mapping[str, str]) -> History:
         handle = self._bridge.handle(key)
-        folded = {name.lower(): text for name, text in options.items()}
-        refused = next((name for name in _CHOICES if name in folded), None)
+        given = folded(options)
+        refused = next((name for name in _CHOICES if name in given), None)
         if refused is not None:
             raise InvalidArgument(f"option {refused} chooses one snapshot", hint="a stream goes through many of them")
-        branch = folded.get("branch") or handle.branch or MAIN
+        branch = given.get("branch") or handle.branch or MAIN
         return History(fresh(handle.table), branch, StreamOptions.of(options))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.errors import Unsupported
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.table import IcebergTable
+from frazil.spark.options import folded
 from frazil.spark.source import existing, save, target
 
 if TYPE_CHECKING:
@@ -73,8 +74,7 @@ def last_batch(table: IcebergTable, branch: str, query: str) -> int:
 
 
 def _branch(of_handle: str | None, options: Mapping[str, str]) -> str:
-    folded = {name.lower(): text for name, text in options.items()}
-    return folded.get("branch") or of_handle or MAIN
+    return folded(options).get("branch") or of_handle or MAIN
 
 
 def _check(mode: str) -> None:

@@ -14,6 +14,7 @@ from frazil.iceberg import properties as props
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.refs import MAIN
 from frazil.spark.handles import TableHandle
+from frazil.spark.options import folded
 from frazil.spark.wap import Conf, wap_branch, wap_id
 
 AUTO, NATIVE, ARROW = "auto", "native", "arrow"
@@ -61,10 +62,10 @@ _PER_FORMAT = ("compression-codec", "compression-level", "compression-strategy")
 def settings_of(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> WriteSettings:
     """The settings of a write to a table."""
     metadata = handle.table.metadata
-    folded = {key.lower(): text for key, text in options.items()}
+    given = folded(options)
 
     def chosen(name: str) -> str | None:
-        return folded.get(name, conf(f"spark.sql.iceberg.{name}"))
+        return given.get(name, conf(f"spark.sql.iceberg.{name}"))
 
     properties = dict(metadata.properties)
     for option, name in _REPLACED.items():
@@ -75,10 +76,10 @@ def settings_of(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> 
     for option in _PER_FORMAT:
         if (text := chosen(option)) is not None:
             properties[f"write.{file_format}.{option}"] = text
-    staged_id, branch = _where_to(handle, folded, conf)
-    merge = chosen("merge-schema") or folded.get("mergeschema")
+    staged_id, branch = _where_to(handle, given, conf)
+    merge = chosen("merge-schema") or given.get("mergeschema")
     isolation = _one_of("isolation-level", chosen("isolation-level"), _LEVELS)
-    since = folded.get("validate-from-snapshot-id")
+    since = given.get("validate-from-snapshot-id")
     return WriteSettings(
         branch,
         properties,
@@ -95,10 +96,10 @@ def settings_of(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> 
         _flag("merge-schema", merge, False),
         _flag("check-nullability", chosen("check-nullability"), True),
         _flag("check-ordering", chosen("check-ordering"), True),
-        _one_of("overwrite-mode", folded.get("overwrite-mode"), ("dynamic", "static")) == "dynamic",
+        _one_of("overwrite-mode", given.get("overwrite-mode"), ("dynamic", "static")) == "dynamic",
         isolation,
         None if since is None else _integer("validate-from-snapshot-id", since),
-        _one_of(WRITER, folded.get(WRITER, conf(f"spark.{WRITER}")), (AUTO, NATIVE, ARROW)) or AUTO,
+        _one_of(WRITER, given.get(WRITER, conf(f"spark.{WRITER}")), (AUTO, NATIVE, ARROW)) or AUTO,
     )
 
 
