@@ -38,6 +38,7 @@ from frazil.model.types import (
     TimestampType,
     TimestamptzType,
 )
+from frazil.spark.jvm import PACKAGE
 from frazil.spark.scan.files import jvm_path
 from frazil.spark.write.footers import Footers
 from frazil.spark.write.job import Job
@@ -107,24 +108,35 @@ def write_native(
     job: Job, rows: DataFrame, hidden: Sequence[HiddenColumn], transforms: Transforms, classes: Any
 ) -> list[DataFile]:
     """Write the rows; the files are complete, and nothing refers to them yet."""
-    from pyspark.sql import functions
-
     settings, names = job.settings, [column.name for column in hidden]
     keys = sort_keys(job.schema, job.metadata.default_sort_order, transforms)
-    marked = rows.select("*", *(column.label.alias(column.name) for column in hidden)) if hidden else rows
-    partition = [functions.col(f"`{name}`") for name in names]
-    laid_out = distributed(marked, settings, partition, keys or [])
+    partition = [column.key for column in hidden]
+    made = _marked(rows, [column for column in hidden if not column.is_stored])
+    laid_out = distributed(made, settings, partition, keys or [])
     fanout = settings.fanout and not keys
     if not fanout:
         laid_out = sorted_within(laid_out, partition, keys or [])
+    laid_out = _marked(laid_out, [column for column in hidden if column.is_stored])
     how = {
         "settings": _SETTINGS | (_FANOUT if fanout and names else {}),
         "options": parquet_options(settings.properties, job.schema)
+        | _local_files(job.spark)
         | {"maxRecordsPerFile": str(rows_per_file(job.metadata, job.schema, settings.target_bytes))},
         "partition": names,
     }
     classes.FrazilFileWriter.files(laid_out._jdf, jvm_path(job.store, job.folder), json.dumps(how))
     return describe_files(job, job.metadata.default_sort_order.order_id if keys else 0)
+
+
+def _marked(rows: DataFrame, hidden: Sequence[HiddenColumn]) -> DataFrame:
+    return rows.select("*", *(column.label.alias(column.name) for column in hidden)) if hidden else rows
+
+
+def _local_files(spark: SparkSession) -> dict[str, str]:
+    """How the local disk is written to: with no hidden checksum files among the table's."""
+    ours = f"{PACKAGE}.FrazilLocalFiles"  # executors of a cluster do not have it
+    kind = ours if spark.sparkContext._jsc.isLocal() else "org.apache.hadoop.fs.RawLocalFileSystem"
+    return {"fs.file.impl": kind, "fs.file.impl.disable.cache": "true"}
 
 
 def parquet_options(properties: Mapping[str, str], schema: Schema) -> dict[str, str]:
@@ -142,9 +154,6 @@ def parquet_options(properties: Mapping[str, str], schema: Schema) -> dict[str, 
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         # the other one moves files of a task that may yet fail, and whatever is in the folder becomes part of the table
         "mapreduce.fileoutputcommitter.algorithm.version": "1",
-        # no hidden checksum files among the table's
-        "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-        "fs.file.impl.disable.cache": "true",
     }
     level = settings.get(props.PARQUET_COMPRESSION_LEVEL)
     if level is not None:

@@ -53,6 +53,15 @@ class HiddenColumn:
     name: str
     label: Column
     """The value as Spark can make a folder of it: never empty, short, and different for different values."""
+    is_stored: bool
+    """Whether it is no more than a column of the table: then rows need not carry it twice until they are written."""
+
+    @property
+    def key(self) -> Column:
+        """What rows are distributed and sorted by."""
+        from pyspark.sql import functions
+
+        return self.label if self.is_stored else functions.col(f"`{self.name}`")
 
 
 class Transforms:
@@ -91,7 +100,8 @@ class Transforms:
             if isinstance(part.transform, VoidTransform):
                 continue
             source = schema.field_by_id(part.source_id)
-            column = None if source is None else self.of(part.transform, source.type, reference(schema, source.id))
+            stored = None if source is None else reference(schema, source.id)
+            column = None if source is None or stored is None else self.of(part.transform, source.type, stored)
             if column is None or source is None:
                 found.append(None)
                 continue
@@ -100,7 +110,8 @@ class Transforms:
                 name += "_partition"
             taken.add(name.lower())
             kind = part.transform.result_type(source.type)
-            found.append(HiddenColumn(name, self.label(kind, column)))
+            label = self.label(kind, column)
+            found.append(HiddenColumn(name, label, is_stored=label is stored))
         return found
 
     def label(self, type_: Type, column: Column) -> Column:
