@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from decimal import Decimal
 
 import pytest
@@ -63,7 +62,7 @@ def test_transforms_give_what_the_kernel_gives(spark, lake, zone, ansi):
 
     fields = [NestedField(number + 1, f"c{number}", type_) for number, (type_, _, _) in enumerate(_CASES)]
     schema = Schema(tuple(fields))
-    transforms = Transforms(spark, "lake")
+    transforms = Transforms("lake")
     columns, wanted, names = {}, {}, []
     rows = max(len(values) for _, values, _ in _CASES)
     for number, (type_, values, texts) in enumerate(_CASES):
@@ -86,18 +85,3 @@ def test_transforms_give_what_the_kernel_gives(spark, lake, zone, ansi):
     for name, _ in names:
         got = canonical_list(found.column(name).combine_chunks())
         assert got == wanted[name], name
-
-
-def test_values_that_look_alike_go_to_different_folders(spark, lake):
-    from pyspark.sql import functions
-
-    transforms = Transforms(spark, "lake")
-    texts = ["", "A", "a", "a ", "a\n", "ä", "__HIVE_DEFAULT_PARTITION__", "x" * 300, "x" * 301, "a/b", "a=b"]
-    frame = spark.createDataFrame([(text,) for text in texts], "t string")
-    labels = [row[0] for row in frame.select(transforms.label(StringType(), functions.col("t"))).collect()]
-    assert len({label.lower() for label in labels}) == len(texts)
-    assert all(label.isascii() and 0 < len(label) <= 65 for label in labels)
-    when = [datetime.datetime(2024, 11, 3, hour, 30, tzinfo=datetime.UTC) for hour in (8, 9)]
-    stamps = spark.createDataFrame([(moment,) for moment in when], "t timestamp")
-    found = stamps.select(transforms.label(TimestamptzType(), functions.col("t"))).collect()
-    assert len({row[0] for row in found}) == 2

@@ -23,16 +23,23 @@ public class FrazilFileWriter {
     }
     return org.apache.spark.sql.classic.Dataset.ofRows(rows.sparkSession(), new Project(Frazil.seq(out), plan));
   }
-  /** Files in a folder, made by Spark's own writer in a session with settings of its own. */
-  public static void files(org.apache.spark.sql.classic.Dataset rows, String folder, String asked) {
-    Map how = (Map) Frazil.value(asked);
+  /** Files in a folder, made by Spark's own writer in a session with settings of its own. The columns of `keyed` tell partitions apart. */
+  public static void files(org.apache.spark.sql.classic.Dataset rows, org.apache.spark.sql.classic.Dataset keyed, String folder, String asked) {
+    Map how = (Map) Frazil.value(asked), options = (Map) how.get("options");
+    Project keys = (Project) keyed.queryExecution().analyzed();
+    org.apache.spark.sql.catalyst.expressions.package$AttributeSeq given = new org.apache.spark.sql.catalyst.expressions.package$AttributeSeq(keys.child().output());
+    String name = UUID.randomUUID().toString();
+    options.put("frazil.keys", name);
+    FrazilPartitionedParquet.KEYS.put(name, BindReferences.bindReferences(keys.projectList(), given));
     org.apache.spark.sql.classic.SparkSession own = rows.sparkSession().cloneSession();
     Iterator settings = ((Map) how.get("settings")).entrySet().iterator();
     while (settings.hasNext()) {
       Map.Entry one = (Map.Entry) settings.next();
       own.conf().set((String) one.getKey(), (String) one.getValue());
     }
-    org.apache.spark.sql.classic.Dataset.ofRows(own, rows.queryExecution().analyzed()).write().format("parquet").mode("append")
-      .options((Map) how.get("options")).partitionBy(Frazil.seq((List) how.get("partition"))).save(folder);
+    try {
+      org.apache.spark.sql.classic.Dataset.ofRows(own, rows.queryExecution().analyzed()).write()
+        .format(FrazilPartitionedParquet.class.getName()).mode("append").options(options).save(folder);
+    } finally { FrazilPartitionedParquet.KEYS.remove(name); }
   }
 }

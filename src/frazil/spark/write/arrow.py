@@ -24,7 +24,7 @@ from frazil.spark.scan.files import routed
 from frazil.spark.write.from_spark import from_spark
 from frazil.spark.write.job import Job
 from frazil.spark.write.layout import distributed, sort_keys, sorted_within
-from frazil.spark.write.partitions import HiddenColumn, Transforms
+from frazil.spark.write.partitions import Keyed, PartitionKey, Transforms
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -55,12 +55,12 @@ class WriteRows:
 
 
 def write_arrow(
-    job: Job, rows: DataFrame, hidden: Sequence[HiddenColumn | None], transforms: Transforms
+    job: Job, rows: DataFrame, partition: Sequence[PartitionKey | None], transforms: Transforms
 ) -> list[DataFile]:
     """Write the rows; the files are complete, and nothing refers to them yet."""
-    known = [column for column in hidden if column is not None]
+    known = [key for key in partition if key is not None]
     keys = sort_keys(job.schema, job.metadata.default_sort_order, transforms)
-    arranged = len(known) == len(hidden) and keys is not None and not (job.settings.fanout and not keys)
+    arranged = len(known) == len(partition) and keys is not None and not (job.settings.fanout and not keys)
     writer = WriteRows(job.store, job.for_workers(), job.schema, job.settings.target_bytes, arranged)
     if locations.parse(routed(job.store, job.folder)).scheme == "memory":
         here = replace(writer, arranged=False)
@@ -73,15 +73,11 @@ def write_arrow(
 
 
 def _laid_out(
-    job: Job, rows: DataFrame, hidden: Sequence[HiddenColumn], keys: Sequence[Column], arranged: bool
+    job: Job, rows: DataFrame, partition: Sequence[PartitionKey], order: Sequence[Column], arranged: bool
 ) -> DataFrame:
-    from pyspark.sql import functions
-
-    names = [column.name for column in hidden]
-    marked = rows.withColumns({column.name: column.label for column in hidden}) if hidden else rows
-    partition = [functions.col(f"`{name}`") for name in names]
-    spread = distributed(marked, job.settings, partition, keys)
-    return (sorted_within(spread, partition, keys) if arranged else spread).drop(*names)
+    keyed = Keyed.of(rows, job.schema, partition)
+    spread = distributed(keyed.rows, job.settings, keyed.keys, order)
+    return keyed.without_keys(sorted_within(spread, keyed.keys, order) if arranged else spread)
 
 
 def _with_known_columns(rows: DataFrame, schema: Schema) -> DataFrame:

@@ -14,7 +14,7 @@ from frazil.spark.write.arrow import write_arrow
 from frazil.spark.write.commit import Commit, was_refused
 from frazil.spark.write.job import Job
 from frazil.spark.write.native import obstacle, remove_folder, write_native
-from frazil.spark.write.partitions import HiddenColumn, Transforms
+from frazil.spark.write.partitions import PartitionKey, Transforms
 from frazil.spark.write.rows import by_name, by_position, merging
 from frazil.spark.write.settings import ARROW, NATIVE, settings_of
 
@@ -44,7 +44,7 @@ def insert(
     if settings.dynamic and isinstance(where, AlwaysTrue) and mode != "append":
         mode = "dynamic"
     changes = table.transaction()
-    schema, transforms = handle.schema, Transforms(spark, bridge.name)
+    schema, transforms = handle.schema, Transforms(bridge.name)
     if table.metadata.property_reader.get(props.ACCEPT_ANY_SCHEMA):
         if settings.merge_schema:
             merging(changes, rows).commit()
@@ -76,12 +76,12 @@ def insert(
 
 
 def _written(bridge: Bridge, job: Job, rows: DataFrame, transforms: Transforms) -> list[DataFile]:
-    hidden = transforms.hidden(job.schema, job.spec)
-    reason = obstacle(job, hidden, bridge.classes)
+    partition = transforms.keys(job.schema, job.spec)
+    reason = obstacle(job, partition, bridge.classes)
     wanted = job.settings.writer
     if wanted == NATIVE and reason is not None:
         raise Unsupported(f"Spark's writer cannot write to this table: {reason}", hint="leave out frazil.write=native")
     if wanted == ARROW or reason is not None:
-        return write_arrow(job, rows, hidden, transforms)
-    known: list[HiddenColumn] = [column for column in hidden if column is not None]
+        return write_arrow(job, rows, partition, transforms)
+    known: list[PartitionKey] = [key for key in partition if key is not None]
     return write_native(job, rows, known, transforms, bridge.classes)

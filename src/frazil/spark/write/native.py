@@ -1,8 +1,8 @@
 """Files written by Spark's own Parquet writer, as fast as it is.
 
-Field ids come from the metadata of the columns. Hidden columns tell partitions apart: Spark makes a folder for each of
-their values and leaves them out of the files. The write runs in a clone of the user's session, so that settings which
-Iceberg forbids (INT96 timestamps, the Julian calendar) or needs (field ids) are right whatever the user's are.
+Field ids come from the metadata of the columns. Rows are sorted by partition, and our kind of Spark's format begins a
+file where the partition changes. The write runs in a clone of the user's session, so that settings which Iceberg
+forbids (INT96 timestamps, the Julian calendar) or needs (field ids) are right whatever the user's are.
 
 Spark's commit protocol moves only the files of committed tasks into the job's folder. What is there after the job is
 what was written, once.
@@ -39,11 +39,12 @@ from frazil.model.types import (
     TimestamptzType,
 )
 from frazil.spark.jvm import PACKAGE
+from frazil.spark.scan.executors import ship_classes
 from frazil.spark.scan.files import jvm_path
 from frazil.spark.write.footers import Footers
 from frazil.spark.write.job import Job
 from frazil.spark.write.layout import distributed, rows_per_file, sort_keys, sorted_within
-from frazil.spark.write.partitions import HiddenColumn, Transforms
+from frazil.spark.write.partitions import Keyed, PartitionKey, Transforms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,24 +74,20 @@ _SETTINGS = {
     ),
     "spark.sql.caseSensitive": "true",
 }
-_FANOUT = {
-    "spark.sql.optimizer.plannedWrite.enabled": "false",
-    "spark.sql.maxConcurrentOutputFileWriters": "10000",
-}
 _BLOOM = "write.parquet.bloom-filter-"
 _THREADS = 16
 _FOOTERS_HERE = 2_000
 """More files than these are described by Spark."""
 
 
-def obstacle(job: Job, hidden: Sequence[HiddenColumn | None], classes: Any) -> str | None:
+def obstacle(job: Job, partition: Sequence[PartitionKey | None], classes: Any) -> str | None:
     """Why Spark's writer cannot write these rows as the table wants them, or None."""
     if job.file_format != "parquet":
         return f"it does not write {job.file_format} with field ids"
     for column in job.schema.all_fields():
         if not isinstance(column.type, _TYPES):
             return f"it does not write column {job.schema.name_of(column.id)!r} of type {column.type} as Iceberg does"
-    if None in hidden:
+    if None in partition:
         return "it cannot compute a partition transform"
     codec = job.settings.properties.get(props.PARQUET_COMPRESSION.name, "zstd").lower()
     if codec not in _CODECS:
@@ -105,31 +102,31 @@ def obstacle(job: Job, hidden: Sequence[HiddenColumn | None], classes: Any) -> s
 
 
 def write_native(
-    job: Job, rows: DataFrame, hidden: Sequence[HiddenColumn], transforms: Transforms, classes: Any
+    job: Job, rows: DataFrame, partition: Sequence[PartitionKey], transforms: Transforms, classes: Any
 ) -> list[DataFile]:
     """Write the rows; the files are complete, and nothing refers to them yet."""
-    settings, names = job.settings, [column.name for column in hidden]
-    keys = sort_keys(job.schema, job.metadata.default_sort_order, transforms)
-    partition = [column.key for column in hidden]
-    made = _marked(rows, [column for column in hidden if not column.is_stored])
-    laid_out = distributed(made, settings, partition, keys or [])
-    fanout = settings.fanout and not keys
+    settings = job.settings
+    order = sort_keys(job.schema, job.metadata.default_sort_order, transforms)
+    keyed = Keyed.of(rows, job.schema, partition)
+    laid_out = distributed(keyed.rows, settings, keyed.keys, order or [])
+    fanout = settings.fanout and not order
     if not fanout:
-        laid_out = sorted_within(laid_out, partition, keys or [])
-    laid_out = _marked(laid_out, [column for column in hidden if column.is_stored])
+        laid_out = sorted_within(laid_out, keyed.keys, order or [])
+    laid_out = keyed.without_keys(laid_out)
     how = {
-        "settings": _SETTINGS | (_FANOUT if fanout and names else {}),
-        "options": parquet_options(settings.properties, job.schema)
-        | _local_files(job.spark)
-        | {"maxRecordsPerFile": str(rows_per_file(job.metadata, job.schema, settings.target_bytes))},
-        "partition": names,
+        "settings": _SETTINGS,
+        "options": {
+            **parquet_options(settings.properties, job.schema),
+            **_local_files(job.spark),
+            "maxRecordsPerFile": "0",
+            "frazil.rows": str(rows_per_file(job.metadata, job.schema, settings.target_bytes)),
+            "frazil.fanout": str(fanout).lower(),
+        },
     }
-    classes.FrazilFileWriter.files(laid_out._jdf, jvm_path(job.store, job.folder), json.dumps(how))
-    return describe_files(job, job.metadata.default_sort_order.order_id if keys else 0)
-
-
-def _marked(rows: DataFrame, hidden: Sequence[HiddenColumn]) -> DataFrame:
-    return rows.select("*", *(column.label.alias(column.name) for column in hidden)) if hidden else rows
+    ship_classes(job.spark)
+    keys = laid_out.select(*(key.value for key in partition))
+    classes.FrazilFileWriter.files(laid_out._jdf, keys._jdf, jvm_path(job.store, job.folder), json.dumps(how))
+    return describe_files(job, job.metadata.default_sort_order.order_id if order else 0)
 
 
 def _local_files(spark: SparkSession) -> dict[str, str]:

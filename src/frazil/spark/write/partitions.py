@@ -5,9 +5,9 @@ The transforms are functions of the lake (`lake.system.bucket` and so on, in `jv
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
@@ -37,38 +37,27 @@ from frazil.model.types import (
 from frazil.spark.scan.relations import quoted_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 _DATED = (DateType, TimestampType, TimestamptzType)
 _CUT = (IntegerType, LongType, DecimalType, StringType, BinaryType)
 _HASHED = (*_CUT, *_DATED, FixedType, UuidType)
-_PLAIN_NAME = re.compile(r"[A-Za-z]\w{0,63}", re.ASCII)
-_SAFE_LABEL = r"\A[a-z0-9_.-]{1,64}\z"
 
 
 @dataclass(frozen=True)
-class HiddenColumn:
-    """A column that is not stored: rows with the same text in it go into the same folder."""
+class PartitionKey:
+    """A value that is the same for all rows of a partition."""
 
-    name: str
-    label: Column
-    """The value as Spark can make a folder of it: never empty, short, and different for different values."""
-    is_stored: bool
-    """Whether it is no more than a column of the table: then rows need not carry it twice until they are written."""
-
-    @property
-    def key(self) -> Column:
-        """What rows are distributed and sorted by."""
-        from pyspark.sql import functions
-
-        return self.label if self.is_stored else functions.col(f"`{self.name}`")
+    value: Column
+    """It, over the columns of the table."""
+    order: Column | None
+    """What rows are sorted by to have those of a partition together, if not by a column of the table."""
 
 
 class Transforms:
-    """Makes columns of one session, by the functions of the lake that has this name in it."""
+    """Makes columns by the functions of the lake that has this name in the session."""
 
-    def __init__(self, spark: SparkSession, lake: str) -> None:
-        self._jvm: Any = spark.sparkContext._jvm
+    def __init__(self, lake: str) -> None:
         self._lake = lake
 
     def of(self, transform: Transform, type_: Type, source: Column) -> Column | None:
@@ -92,59 +81,52 @@ class Transforms:
 
         return functions.call_function(f"`{self._lake}`.system.{function}", *arguments)
 
-    def hidden(self, schema: Schema, spec: PartitionSpec) -> list[HiddenColumn | None]:
-        """The columns that tell the partitions of a spec apart; None for what Spark cannot compute."""
-        taken = {column.name.lower() for column in schema.fields}
-        found: list[HiddenColumn | None] = []
+    def keys(self, schema: Schema, spec: PartitionSpec) -> list[PartitionKey | None]:
+        """What tells the partitions of a spec apart; None for what Spark cannot compute."""
+        found: list[PartitionKey | None] = []
         for part in spec.fields:
             if isinstance(part.transform, VoidTransform):
                 continue
             source = schema.field_by_id(part.source_id)
             stored = None if source is None else reference(schema, source.id)
-            column = None if source is None or stored is None else self.of(part.transform, source.type, stored)
-            if column is None or source is None:
+            value = None if source is None or stored is None else self.of(part.transform, source.type, stored)
+            if value is None or source is None:
                 found.append(None)
-                continue
-            name = part.name if _PLAIN_NAME.fullmatch(part.name) else f"partition_{part.field_id}"
-            while name.lower() in taken:
-                name += "_partition"
-            taken.add(name.lower())
-            kind = part.transform.result_type(source.type)
-            label = self.label(kind, column)
-            found.append(HiddenColumn(name, label, is_stored=label is stored))
+            elif isinstance(source.type, FloatType | DoubleType):
+                found.append(PartitionKey(value, value.cast("string")))  # in any order zeros of both signs are one
+            else:
+                found.append(PartitionKey(value, None if value is stored else value))
         return found
 
-    def label(self, type_: Type, column: Column) -> Column:
-        """A value as the name of a folder: an empty text is not null, and no letters but small ones and digits.
 
-        Texts are never null: where they can be, Spark's writer has its own idea of them, and sorts all rows again.
-        """
+@dataclass(frozen=True)
+class Keyed:
+    """Rows that have what they are sorted by."""
+
+    rows: DataFrame
+    keys: list[Column]
+    _extra: list[str]
+
+    @classmethod
+    def of(cls, rows: DataFrame, schema: Schema, partition: Sequence[PartitionKey]) -> Keyed:
+        """The rows, with columns for what they do not have."""
         from pyspark.sql import functions
 
-        if isinstance(type_, TimestampType | TimestamptzType):
-            return self.micros(type_, column)
-        if isinstance(type_, FloatType | DoubleType):
-            return functions.coalesce(column.cast("string"), functions.lit("null"))
-        if isinstance(type_, StringType | UuidType):
-            plain = functions.concat(functions.lit("s"), column)
-            hashed = functions.concat(functions.lit("h"), functions.sha2(column, 256))
-            safe = functions.when(column.rlike(_SAFE_LABEL), plain).otherwise(hashed)
-            return functions.coalesce(safe, functions.lit("null"))
-        if isinstance(type_, BinaryType | FixedType):
-            hashed = functions.concat(functions.lit("h"), functions.sha2(column, 256))
-            return functions.coalesce(hashed, functions.lit("null"))
-        return column
+        taken = {column.name.lower() for column in schema.fields}
+        extra: dict[str, Column] = {}
+        keys: list[Column] = []
+        for number, key in enumerate(partition):
+            name = f"_frazil_key_{number}"
+            while name in taken:
+                name += "_"
+            if key.order is not None:
+                extra[name] = key.order
+            keys.append(key.value if key.order is None else functions.col(name))
+        return cls(rows.withColumns(extra) if extra else rows, keys, list(extra))
 
-    def micros(self, type_: Type, column: Column) -> Column:
-        """Microseconds since 1970 (UTC, or of the wall clock), which is what Spark stores."""
-        from pyspark.sql.classic.column import Column as Classic
-
-        types, expressions = self._jvm.org.apache.spark.sql.types.DataTypes, self._jvm.org.apache.spark.sql.catalyst
-        kind = types.TimestampType if isinstance(type_, TimestamptzType) else types.TimestampNTZType
-        of_columns = self._jvm.org.apache.spark.sql.classic.ExpressionUtils
-        value = of_columns.expression(column._jc)
-        made = expressions.expressions.PreciseTimestampConversion(value, kind, types.LongType)
-        return Classic(of_columns.column(made))
+    def without_keys(self, laid_out: DataFrame) -> DataFrame:
+        """Rows made of these, with the columns of the table only."""
+        return laid_out.drop(*self._extra) if self._extra else laid_out
 
 
 def reference(schema: Schema, field_id: int) -> Column:
