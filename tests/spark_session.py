@@ -16,26 +16,17 @@ import frazil
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TESTS = Path(__file__).parent
-_GROUPS = {
-    _TESTS / "conformance": "spark-tables",
-    _TESTS / "spark/docs_sql": "spark-tables",
-    _TESTS / "spark/scan": "spark-tables",
-    _TESTS / "spark/write": "spark-tables",
-    _TESTS / "interop/java": "spark",
-    _TESTS / "spark": "spark",
-    Path(frazil.__file__).parent / "spark": "spark",
+_FOLDERS = {
+    *(Path(__file__).parent / name for name in ("spark", "conformance", "interop/java")),
+    Path(frazil.__file__).parent / "spark",
 }
-"""A group runs in one worker process, with one JVM. Inner folders come before those around them."""
 _MASTER = os.environ.get("FRAZIL_TEST_MASTER", "local[2]")
 """Where the tests run: `spark://host:port` is a cluster on this machine."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        group = next((name for folder, name in _GROUPS.items() if folder in item.path.parents), None)
-        if group is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
+        if _FOLDERS & set(item.path.parents):
             # sockets of py4j are closed by the garbage collector, which tells nobody in time
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))

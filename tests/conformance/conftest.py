@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.conformance)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """A lake whose catalog takes in tables wherever they are."""
     folder = tmp_path_factory.mktemp("conformance")
