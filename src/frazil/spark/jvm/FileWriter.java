@@ -39,7 +39,7 @@ public class FrazilFileWriter {
     }
     try {
       org.apache.spark.sql.classic.Dataset.ofRows(own, rows.queryExecution().analyzed()).write()
-        .format(FrazilPartitionedParquet.class.getName()).mode("append").options(options).save(folder);
+        .format(keys.projectList().isEmpty() ? "parquet" : FrazilPartitionedParquet.class.getName()).mode("append").options(options).save(folder);
     } finally { FrazilPartitionedParquet.KEYS.remove(name); }
   }
 }

@@ -113,13 +113,14 @@ def write_native(
     if not fanout:
         laid_out = sorted_within(laid_out, keyed.keys, order or [])
     laid_out = keyed.without_keys(laid_out)
+    most = str(rows_per_file(job.metadata, job.schema, settings.target_bytes))
     how = {
         "settings": _SETTINGS,
         "options": {
             **parquet_options(settings.properties, job.schema),
             **_local_files(job.spark),
-            "maxRecordsPerFile": "0",
-            "frazil.rows": str(rows_per_file(job.metadata, job.schema, settings.target_bytes)),
+            "maxRecordsPerFile": "0" if partition else most,
+            "frazil.rows": most,
             "frazil.fanout": str(fanout).lower(),
         },
     }
