@@ -10,28 +10,35 @@ from frazil.model.expressions import Expression
 
 
 class IsolatedChanges(FileChanges):
-    """A change that depends on rows it read.
+    """A change that depends on rows which others may change.
 
-    Unless told otherwise it validates for nothing: an engine says from which snapshot it read, which rows it read
-    (`conflict_filter`), and whether concurrent additions (serializable) or deletions matter.
+    Unless told otherwise it validates for nothing: an engine says from which snapshot it read, and whether concurrent
+    additions (serializable) or deletions matter.
     """
 
     def __init__(self, transaction: Transaction) -> None:
         super().__init__(transaction)
-        self._conflict_filter: Expression | None = None
         self._check_data = self._check_deletes = False
 
-    def conflict_filter(self, where: Expression) -> Self:
-        """Which rows the change depends on; all of them if not told."""
-        self._conflict_filter = where
-        return self
-
     def validate_no_conflicting_data(self) -> Self:
-        """Refuse if matching rows were added since (serializable isolation)."""
+        """Refuse if rows it depends on were added since (serializable isolation)."""
         self._check_data = True
         return self
 
     def validate_no_conflicting_deletes(self) -> Self:
-        """Refuse if matching rows were deleted since."""
+        """Refuse if rows it depends on were deleted since."""
         self._check_deletes = True
+        return self
+
+
+class FilteredChanges(IsolatedChanges):
+    """A change that depends on the rows that match a filter."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__(transaction)
+        self._conflict_filter: Expression | None = None
+
+    def conflict_filter(self, where: Expression) -> Self:
+        """Which rows the change depends on; all of them if not told."""
+        self._conflict_filter = where
         return self

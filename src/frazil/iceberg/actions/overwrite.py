@@ -9,7 +9,7 @@ from frazil.errors import InvalidArgument
 from frazil.iceberg import validation
 from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.delete_files import removal_by_filter
-from frazil.iceberg.actions.isolated_changes import IsolatedChanges
+from frazil.iceberg.actions.isolated_changes import FilteredChanges
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.file_filter import FileFilter
 from frazil.iceberg.snapshot import APPEND, DELETE, OVERWRITE, Snapshot
@@ -17,7 +17,7 @@ from frazil.iceberg.transaction import Transaction
 from frazil.model.expressions import AlwaysTrue, Expression
 
 
-class OverwriteFiles(IsolatedChanges):
+class OverwriteFiles(FilteredChanges):
     """Adds data files and removes others, in one step."""
 
     def __init__(self, transaction: Transaction) -> None:

@@ -11,7 +11,7 @@ from frazil.errors import CommitConflict
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg import validation
 from frazil.iceberg.actions.action import Context
-from frazil.iceberg.actions.file_changes import FileChanges
+from frazil.iceberg.actions.isolated_changes import IsolatedChanges
 from frazil.iceberg.actions.snapshot_action import Change
 from frazil.iceberg.data_file import Content, DataFile, Status, partition_key
 from frazil.iceberg.entries import Entries, Mask
@@ -20,12 +20,14 @@ from frazil.iceberg.snapshot import OVERWRITE, Snapshot
 from frazil.iceberg.transaction import Transaction
 
 
-class ReplacePartitions(FileChanges):
-    """Adds data files and removes all others of the same partitions; of the whole table if it is unpartitioned."""
+class ReplacePartitions(IsolatedChanges):
+    """Adds data files and removes all others of the same partitions; of the whole table if it is unpartitioned.
+
+    It depends on the rows of those partitions.
+    """
 
     def __init__(self, transaction: Transaction) -> None:
         super().__init__(transaction)
-        self._check_data = self._check_deletes = False
         self._summary["replace-partitions"] = "true"
 
     @property
@@ -40,16 +42,6 @@ class ReplacePartitions(FileChanges):
         """Add data files."""
         for file in files:
             self._add_data(file)
-        return self
-
-    def validate_no_conflicting_data(self) -> Self:
-        """Refuse if files were added to one of the partitions since."""
-        self._check_data = True
-        return self
-
-    def validate_no_conflicting_deletes(self) -> Self:
-        """Refuse if rows were deleted from one of the partitions since."""
-        self._check_deletes = True
         return self
 
     def _replaced(self, entries: Entries) -> Mask:

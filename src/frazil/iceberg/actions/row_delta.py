@@ -7,7 +7,7 @@ from typing import Self
 
 from frazil.iceberg import validation
 from frazil.iceberg.actions.action import Context
-from frazil.iceberg.actions.isolated_changes import IsolatedChanges
+from frazil.iceberg.actions.isolated_changes import FilteredChanges
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.file_filter import FileFilter
 from frazil.iceberg.snapshot import APPEND, DELETE, OVERWRITE, Snapshot
@@ -15,7 +15,7 @@ from frazil.iceberg.transaction import Transaction
 from frazil.model.expressions import AlwaysTrue
 
 
-class RowDelta(IsolatedChanges):
+class RowDelta(FilteredChanges):
     """Adds data files and delete files; may remove delete files that new ones absorb."""
 
     def __init__(self, transaction: Transaction) -> None:
