@@ -138,11 +138,6 @@ def java_array(jvm: Any, kind: Any, items: Iterable[Any]) -> Any:
     return array
 
 
-def scala_seq(jvm: Any, items: Iterable[Any]) -> Any:
-    """An immutable Scala sequence."""
-    return jvm.PythonUtils.toSeq(list(items))
-
-
 def _gateway() -> Any:
     from pyspark import SparkContext
 

@@ -122,12 +122,8 @@ public class Frazil {
     if (e instanceof NamedReference) return map(new Object[] {"column", ((NamedReference) e).fieldNames()});
     if (e instanceof Literal)
       return map(new Object[] {"type", raw(((Literal) e).dataType().json()), "value", plain(((Literal) e).value())});
-    if (e instanceof Cast)
-      return map(new Object[] {"name", "CAST", "to", raw(((Cast) e).dataType().json()), "args", trees(((Cast) e).children())});
     if (e instanceof Transform)
       return map(new Object[] {"name", ((Transform) e).name(), "args", trees(((Transform) e).arguments())});
-    if (e instanceof GeneralScalarExpression)
-      return map(new Object[] {"name", ((GeneralScalarExpression) e).name(), "args", trees(((GeneralScalarExpression) e).children())});
     return map(new Object[] {"name", "?", "text", String.valueOf(e)});
   }
 
