@@ -18,6 +18,11 @@ from frazil.iceberg.updates import Update, apply_updates
 from frazil.io import location as locations
 from frazil.io.damage import naming
 from frazil.io.store import Store, may_have_applied
+from frazil.recent import Recent
+
+_SHORT = 1 << 20
+_known: Recent[bytes, TableMetadata] = Recent(64)
+"""Metadata by the bytes of its file, if they are few: the same are parsed once, however often a table is loaded."""
 
 
 def read_state(store: Store, location: str) -> TableState:
@@ -27,8 +32,13 @@ def read_state(store: Store, location: str) -> TableState:
 
 def parse_state(data: bytes, location: str) -> TableState:
     """A table's state from the bytes of its metadata file."""
-    with naming(location):
-        return TableState(parse_metadata(data), location)
+    metadata = _known.get(data)
+    if metadata is None:
+        with naming(location):
+            metadata = parse_metadata(data)
+        if len(data) <= _SHORT:
+            _known.put(data, metadata)
+    return TableState(metadata, location)
 
 
 def updated(base: TableState, updates: Sequence[Update], requirements: Sequence[Requirement]) -> TableMetadata:

@@ -17,6 +17,7 @@ from frazil.io import avro
 from frazil.io.damage import naming
 from frazil.io.store import Store
 from frazil.model.partition import PartitionSpec
+from frazil.recent import Recent
 
 DATA, DELETES = 0, 1
 
@@ -72,6 +73,10 @@ class ManifestFile:
     def live_files(self) -> int:
         return (self.added_files_count or 0) + (self.existing_files_count or 0)
 
+
+_SHORT = 1024
+_known: Recent[tuple[Store, str], tuple[ManifestFile, ...]] = Recent(64)
+"""Short lists by file: they never change, and a small query takes longer to decode its list than to plan."""
 
 _DEFAULTS = {"content": DATA, "sequence_number": 0, "min_sequence_number": 0}
 _REQUIRED = frozenset({"manifest_path", "manifest_length", "partition_spec_id"})
@@ -137,8 +142,7 @@ def _field_id(column: pa.Field) -> int:
 def read_manifest_list(store: Store, snapshot: Snapshot, specs: Mapping[int, PartitionSpec]) -> list[ManifestFile]:
     """The manifests of a snapshot; a v1 snapshot may name them inline, without a list."""
     if snapshot.manifest_list is not None:
-        with naming(snapshot.manifest_list):
-            manifests = parse_manifest_list(store.read(snapshot.manifest_list))
+        manifests = list(_remembered(store, snapshot.manifest_list))
     else:
         manifests = [_inline(store, path, snapshot) for path in snapshot.manifests]
     for manifest in manifests:
@@ -148,6 +152,16 @@ def read_manifest_list(store: Store, snapshot: Snapshot, specs: Mapping[int, Par
                 hint="the metadata is damaged",
             )
     return manifests
+
+
+def _remembered(store: Store, path: str) -> Sequence[ManifestFile]:
+    found = _known.get((store, path))
+    if found is None:
+        with naming(path):
+            found = tuple(parse_manifest_list(store.read(path)))
+        if len(found) <= _SHORT:
+            _known.put((store, path), found)
+    return found
 
 
 def _inline(store: Store, path: str, snapshot: Snapshot) -> ManifestFile:

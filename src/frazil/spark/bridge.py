@@ -14,11 +14,11 @@ from uuid import UUID, uuid5
 
 from frazil import ambient, errors
 from frazil.errors import FrazilError, InvalidArgument, NotFound
+from frazil.recent import Recent
 from frazil.spark.handles import TableHandle, Tables
 from frazil.spark.interrupt import Interrupted, handle_interrupts
 from frazil.spark.jvm import PACKAGE, define_classes
 from frazil.spark.paths import is_path
-from frazil.spark.recent import Recent
 from frazil.spark.scan.relations import quoted_name
 from frazil.spark.types import Dialect
 

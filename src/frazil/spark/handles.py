@@ -17,7 +17,7 @@ from frazil.iceberg.refs import MAIN
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.model.schema import Schema
-from frazil.spark.recent import Recent
+from frazil.recent import Recent
 
 if TYPE_CHECKING:
     from frazil.lake import Lake

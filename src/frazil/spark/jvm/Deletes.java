@@ -18,7 +18,8 @@ public class FrazilParquet extends ParquetFileFormat {
   public static final String INDEX = "_tmp_metadata_row_index", DELETED = "frazil.deleted", KEYS = "frazil.keys", SEQUENCE = "frazil.sequence";
   public static final String BY_ID = "spark.sql.parquet.fieldId.read.enabled";
   final StructType keys;                                    // columns that equality deletes compare, read also if nobody asks for them
-  public FrazilParquet(StructType keys) { this.keys = keys; }
+  final boolean local;
+  public FrazilParquet(StructType keys, boolean local) { this.keys = keys; this.local = local; }
   static int find(StructType t, String name) {
     for (int i = 0; i < t.fields().length; i++) if (t.fields()[i].name().equals(name)) return i;
     return -1; }
@@ -40,6 +41,15 @@ public class FrazilParquet extends ParquetFileFormat {
       if (at < 0) return false;
       t = ((StructType) t).fields()[at].dataType(); }
     return t instanceof FloatType || t instanceof DoubleType; }
+  /** Settings without those of Hadoop's own files, which its code assumes for local files anyway. */
+  static org.apache.hadoop.conf.Configuration made(org.apache.hadoop.conf.Configuration conf) {
+    org.apache.hadoop.conf.Configuration out = new org.apache.hadoop.conf.Configuration(false);
+    Iterator all = conf.iterator();
+    while (all.hasNext()) {
+      String name = (String) ((Map.Entry) all.next()).getKey();
+      String[] sources = conf.getPropertySources(name);
+      if (sources == null || sources.length == 0 || !sources[sources.length - 1].endsWith("-default.xml")) out.set(name, conf.get(name)); }
+    return out; }
   public scala.Function1 buildReaderWithPartitionValues(org.apache.spark.sql.SparkSession s, StructType data, StructType part, StructType required,
       scala.collection.immutable.Seq pushed, scala.collection.immutable.Map options, org.apache.hadoop.conf.Configuration conf) {
     scala.collection.immutable.Seq filters = exact(data, pushed);
@@ -53,7 +63,7 @@ public class FrazilParquet extends ParquetFileFormat {
     scala.Function1[] readers = new scala.Function1[4];
     for (int r = 0; r < 4; r++)
       readers[r] = r == 1 && !index ? readers[0] : r > 1 && keyed == required ? readers[r - 2] : r == 3 && !index ? readers[2]
-        : super.buildReaderWithPartitionValues(s, data, part, wanted[r], filters, options, new org.apache.hadoop.conf.Configuration(conf));
+        : super.buildReaderWithPartitionValues(s, data, part, wanted[r], filters, options, local ? made(conf) : new org.apache.hadoop.conf.Configuration(conf));
     int[] keyAt = new int[keys.fields().length];            // constants count backwards from the end
     for (int k = 0; k < keyAt.length; k++) {
       int constant = find(part, keys.fields()[k].name());

@@ -270,7 +270,9 @@ public class FrazilPlan {
     StructType keys = FrazilPlan.struct((JsonNode) r.get("keys"));
     HashMap options = new HashMap();
     options.put(FrazilParquet.BY_ID, "true");
-    FileFormat format = kind.equals("parquet") ? new org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat() : new FrazilParquet(keys);
+    boolean local = session.sparkContext().isLocal() && text(r, "root").startsWith("file:");   // where all our classes are, and files are on the disk
+    FileFormat format = !kind.equals("parquet") ? (FileFormat) new FrazilParquet(keys, local)
+      : local ? new FrazilLocalParquet() : new org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat();
     HadoopFsRelation files = new HadoopFsRelation(new FrazilFiles(bridge, key, text(r, "root"), size, constants, keys, session.sparkContext()), constants, FrazilPlan.struct((JsonNode) r.get("data")),
       scala.Option.empty(), format, map(options), set(session, (JsonNode) r.get("settings")));
     LogicalRelation leaf = FrazilStatistics.on(LogicalRelation$.MODULE$.apply(files, false), text(r, "name"), told);

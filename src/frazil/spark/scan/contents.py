@@ -20,7 +20,7 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FILTER_COLUMNS, PLAN_COLUMNS
 from frazil.iceberg.snapshot import Snapshot
 from frazil.io.store import Store
-from frazil.spark.recent import Recent
+from frazil.recent import Recent
 
 _COLUMNS = frozenset(
     {

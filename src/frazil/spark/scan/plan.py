@@ -26,7 +26,7 @@ from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.model.schema import PARTITION_ID, Schema
 from frazil.model.types import NestedField
-from frazil.spark.recent import Recent
+from frazil.recent import Recent
 from frazil.spark.scan.contents import Contents, OnlyFiles, contents_of, is_native
 from frazil.spark.scan.executors import ship_classes
 from frazil.spark.scan.files import Relation, jvm_path, list_files

@@ -19,8 +19,8 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.io.store import Store
+from frazil.recent import Recent
 from frazil.spark.options import folded
-from frazil.spark.recent import Recent
 from frazil.spark.streaming.offsets import NOWHERE, Offset
 
 _APPEND, _REPLACE = "append", "replace"
