@@ -40,6 +40,13 @@ class Applied:
         found: Ints = self.numbers[self.offsets[row] : self.offsets[row + 1]]
         return found
 
+    def take(self, rows: Ints) -> Applied:
+        """Those of some of the data files."""
+        counts = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        numbers = [self.of(int(row)) for row in rows[counts > 0]]
+        return Applied(offsets, np.concatenate(numbers) if numbers else np.zeros(0, dtype=np.int64))
+
 
 class DeleteIndex:
     """All live delete files of a snapshot. `numbers` count through `parts`, one after the other."""

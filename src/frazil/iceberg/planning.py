@@ -7,17 +7,18 @@ files by their column metrics. All of it works on columns; the metrics are decod
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.delete_index import Applied, DeleteIndex, is_vector
-from frazil.iceberg.entries import Entries, MetricsStats, PartitionStats
+from frazil.iceberg.entries import Entries, Mask, MetricsStats, PartitionStats
 from frazil.iceberg.manifest import CORE_COLUMNS
 from frazil.iceberg.manifest_list import DATA, DELETES, ManifestFile
 from frazil.iceberg.manifest_reader import ManifestReader
@@ -25,6 +26,7 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.partition_types import field_in_any_schema, partition_type
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.stored_bounds import stored_bounds
+from frazil.io.deletion_vector import DeletionVector
 from frazil.model.binding import bind, field_ids
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.model.partition import PartitionSpec
@@ -46,6 +48,8 @@ class FileScanTask:
     file: DataFile
     deletes: tuple[DataFile, ...]
     residual: Expression
+    gone: DeletionVector | None = None
+    """Rows to leave out besides: somebody is about to delete them."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,13 @@ class PlannedFiles:
 
     entries: Entries
     deletes: Applied
+
+    def filter(self, mask: Mask) -> PlannedFiles:
+        """Some of the files."""
+        if mask.all():
+            return self
+        rows = np.flatnonzero(mask)
+        return PlannedFiles(self.entries.take(pa.array(rows)), self.deletes.take(rows))
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,14 @@ class ScanPlan:
     def delete_files(self) -> list[DataFile]:
         """All live delete files that the filter did not rule out."""
         return [file for part in self.delete_index.parts for file in part.iter_files()]
+
+    def only(self, paths: pa.Array) -> ScanPlan:
+        """The part of the plan that these data files are."""
+        parts = [
+            part.filter(pc.is_in(part.entries.column(ids.FILE_PATH), value_set=paths).to_numpy(zero_copy_only=False))
+            for part in self.parts
+        ]
+        return replace(self, parts=tuple(part for part in parts if len(part.entries)))
 
     def tasks(self) -> Iterator[FileScanTask]:
         """One task per data file."""

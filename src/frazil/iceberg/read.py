@@ -59,6 +59,8 @@ class TaskReader:
     def read(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
         """The rows of one task, in file order."""
         vector = self.deletes.positions(task.file, task.deletes)
+        if task.gone is not None:
+            vector = task.gone if vector is None else vector.union(task.gone)
         keys = self.deletes.keys(task.deletes)
         schema = self._read_schema(task, keys)
         batches = read_data_file(
@@ -82,7 +84,7 @@ class TaskReader:
 
     def count(self, task: FileScanTask) -> int:
         """How many rows a task gives, from its metadata alone where that is exact."""
-        if isinstance(task.residual, AlwaysTrue):
+        if isinstance(task.residual, AlwaysTrue) and task.gone is None:
             if not task.deletes:
                 return task.file.record_count
             if all(delete.is_deletion_vector for delete in task.deletes):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import Unsupported
-from frazil.model.expressions import AlwaysTrue
 from frazil.spark.catalog import with_read_options
+from frazil.spark.changes.command import Command
+from frazil.spark.changes.run import change_rows, truncate
 from frazil.spark.local_scan import local_plan
 from frazil.spark.scan.aggregates import Aggregate, answer
-from frazil.spark.scan.filters import row_filter
 from frazil.spark.scan.plan import Scans, source_of
-from frazil.spark.write.delete import delete
 from frazil.spark.write.insert import insert
 
 if TYPE_CHECKING:
@@ -59,7 +57,7 @@ class Rows:
 
     def truncate(self, key: str, _b: None, jsession: Any) -> None:
         """TRUNCATE TABLE."""
-        delete(self._bridge.handle(key), AlwaysTrue(), self._bridge.session(jsession))
+        truncate(self._bridge.handle(key), self._bridge.session(jsession))
 
     def overwrite_dynamic(self, key: str, node: Any, jsession: Any) -> str:
         """INSERT OVERWRITE of the partitions that rows go to: Spark has no other way to hand these rows over."""
@@ -73,14 +71,13 @@ class Rows:
         return self._changed(handle)
 
     def row_level(self, key: str, node: Any, jsession: Any) -> str:
-        """DELETE where the condition is a filter; what else there is, is refused."""
-        handle = self._bridge.handle(key)
-        kind = node.getClass().getSimpleName()
-        if kind != "DeleteFromTable":
-            raise Unsupported(f"{kind} is not supported yet", hint="use DELETE and INSERT, or overwrite the rows")
-        where = row_filter(self._bridge.classes.FrazilRule.condition(node), handle.schema)
-        delete(handle, where, self._bridge.session(jsession))
-        return self._changed(handle)
+        """DELETE, UPDATE and MERGE; the counts of what changed."""
+        command = Command(self._bridge, self._bridge.handle(key), self._bridge.session(jsession), node)
+        try:
+            change_rows(command)
+        finally:
+            self._bridge.refresh(command.handle.name)
+        return "[]"
 
     def _changed(self, handle: TableHandle) -> str:
         self._bridge.refresh(handle.name)

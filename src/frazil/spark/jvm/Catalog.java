@@ -141,6 +141,7 @@ public class FrazilColumn implements MetadataColumn {
   public FrazilColumn(String name, DataType type) { this.name = name; this.type = type; }
   public String name() { return name; }
   public DataType dataType() { return type; }
+  public boolean isNullable() { return !name.equals("_file") && !name.equals("_pos"); }
 }
 
 /** A table, a snapshot of one, or a metadata table. The key finds it in Python; equal `rows`, equal rows. */
@@ -163,6 +164,10 @@ public class FrazilTable implements Table, SupportsRead, SupportsWrite, Supports
     }
     String[] names = Frazil.strings(t.get("capabilities"));
     for (int i = 0; i < names.length; i++) capabilities.add(TableCapability.valueOf(names[i]));
+  }
+  FrazilTable(FrazilTable t) {
+    bridge = t.bridge; key = t.key; rows = t.rows; name = t.name; id = t.id; version = t.version;
+    schema = t.schema; properties = t.properties; partitioning = t.partitioning; hidden = t.hidden; capabilities.addAll(t.capabilities);
   }
   /** ["days", "ts"], or with a size ["bucket", "id", 16]; the column is quoted where it must be. */
   static Transform transform(List t) {

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.command.ExternalCommandExecutor;
+import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.v2.*;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -47,8 +48,9 @@ public class FrazilRule extends Rule {
 
   static FrazilTable table(Object plan) {
     if (plan instanceof SubqueryAlias) return table(((SubqueryAlias) plan).child());
-    return plan instanceof DataSourceV2Relation && ((DataSourceV2Relation) plan).table() instanceof FrazilTable
-      ? (FrazilTable) ((DataSourceV2Relation) plan).table() : null;
+    Object found = plan instanceof DataSourceV2Relation ? ((DataSourceV2Relation) plan).table() : null;
+    if (found instanceof RowLevelOperationTable) found = ((RowLevelOperationTable) found).table();
+    return found instanceof FrazilTable ? (FrazilTable) found : null;
   }
   static Object target(Object node) {
     if (node instanceof DeleteFromTable) return ((DeleteFromTable) node).table();
@@ -143,8 +145,8 @@ public class FrazilRule extends Rule {
   }
 
   /** The condition of a command as Spark would push it down, if commands were optimised: constants folded, casts of columns gone. */
-  public static String condition(DeleteFromTable node) {
-    LogicalPlan plan = new Filter(node.condition(), node.table());
+  static String simplified(Expression condition, LogicalPlan target) {
+    LogicalPlan plan = new Filter(condition, target);
     Rule[] rules = {ReplaceExpressions$.MODULE$, RewriteWithExpression$.MODULE$, ComputeCurrentTime$.MODULE$, ConstantFolding$.MODULE$,
       UnwrapCastInBinaryComparison$.MODULE$, LikeSimplification$.MODULE$, SimplifyCasts$.MODULE$, OptimizeIn$.MODULE$, BooleanSimplification$.MODULE$};
     for (int i = 0; i < 2 * rules.length; i++) plan = (LogicalPlan) rules[i % rules.length].apply(plan);

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from frazil.iceberg.manifest_list import DATA, read_manifest_list
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FILTER_COLUMNS, PLAN_COLUMNS
 from frazil.iceberg.snapshot import Snapshot
+from frazil.io.deletion_vector import DeletionVector
 from frazil.io.store import Store
 from frazil.recent import Recent
 
@@ -53,10 +54,12 @@ class Contents:
 
 @dataclass(frozen=True)
 class OnlyFiles:
-    """Some files of a snapshot, by path; the key says which."""
+    """Some files of a snapshot, by path; the key says which, and which rows."""
 
     key: str
     paths: pa.Array
+    without: Mapping[str, DeletionVector] = field(default_factory=dict)
+    """Rows to leave out, by file, besides those that are deleted."""
 
     def mask(self, entries: Entries) -> npt.NDArray[np.bool_]:
         """Where entries are of these files."""

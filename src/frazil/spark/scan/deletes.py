@@ -16,6 +16,7 @@ from frazil.iceberg.data_file import Content, DataFile
 from frazil.iceberg.delete_reader import DeleteReader
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import PlannedFiles, ScanPlan
+from frazil.io.deletion_vector import DeletionVector
 from frazil.io.store import Store
 from frazil.model.types import Type
 from frazil.spark.scan.columns import pack, to_spark
@@ -37,14 +38,15 @@ def pack_deletes(
     plan: ScanPlan,
     parts: Sequence[PlannedFiles],
     keys: Mapping[int, KeyColumn],
+    gone: Mapping[str, DeletionVector],
 ) -> bytes:
-    """For each file its deleted positions, its sequence number and the numbers of its key sets; then the sets."""
+    """For each file its deleted positions (with those that are `gone` besides), its sequence number and the numbers of its key sets; then the sets."""
     sets = _KeySets(metadata, store, plan, keys)
     numbers = [found for part in parts for found in sets.of_files(part)]
     sequences = [part.entries.numpy(ids.SEQUENCE_NUMBER) for part in parts]
     return b"".join(
         [
-            pack(pa.array(list(deleted_rows(metadata, store, plan, parts)), pa.binary())),
+            pack(pa.array(list(deleted_rows(metadata, store, plan, parts, gone)), pa.binary())),
             pack(pa.array(np.concatenate(sequences) if sequences else np.zeros(0, np.int64))),
             pack(pa.array(numbers, pa.binary())),
             *sets.packed(),
@@ -102,7 +104,11 @@ class _KeySets:
 
 
 def deleted_rows(
-    metadata: TableMetadata, store: Store, plan: ScanPlan, parts: Sequence[PlannedFiles]
+    metadata: TableMetadata,
+    store: Store,
+    plan: ScanPlan,
+    parts: Sequence[PlannedFiles],
+    gone: Mapping[str, DeletionVector],
 ) -> Iterator[bytes | None]:
     """For each planned file a deletion-vector-v1 blob of its deleted positions, None if it has all its rows.
 
@@ -113,22 +119,25 @@ def deleted_rows(
     def blob(work: tuple[DataFile, list[DataFile]]) -> bytes | None:
         file, deletes = work
         deletes = [delete for delete in deletes if delete.content == Content.POSITION_DELETES]
-        if len(deletes) == 1 and deletes[0].is_deletion_vector:
+        more = gone.get(file.file_path)
+        if more is None and len(deletes) == 1 and deletes[0].is_deletion_vector:
             return _stored(store, deletes[0])
         vector = reader.positions(file, deletes)
+        if more is not None:
+            vector = more if vector is None else vector.union(more)
         return None if vector is None or not vector.cardinality else vector.to_blob()
 
     with ThreadPoolExecutor(_READERS, thread_name_prefix="frazil-deletes") as pool:
         for part in parts:
             numbers = [part.deletes.of(row) for row in range(len(part.entries))]
-            if not any(len(found) for found in numbers):
+            if not gone and not any(len(found) for found in numbers):
                 yield from [None] * len(numbers)
                 continue
             work = [
                 (file, [plan.delete_files[number] for number in found])
                 for file, found in zip(part.entries.iter_files(), numbers, strict=True)
             ]
-            yield from pool.map(lambda item: blob(item) if item[1] else None, work)
+            yield from pool.map(lambda item: blob(item) if item[1] or gone else None, work)
 
 
 def _stored(store: Store, vector: DataFile) -> bytes:

@@ -13,7 +13,7 @@ from frazil.spark.jvm import class_files, sources
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TASK_CLASSES = ("Deletes.java", "Functions.java", "PartitionFiles.java")
+TASK_CLASSES = ("Deletes.java", "Functions.java", "PartitionFiles.java", "Positions.java")
 """They refer to no other of our Java files, and to nothing of Spark that is private to a package."""
 
 _LOCK = threading.Lock()

@@ -85,18 +85,7 @@ class Relation:
         mask = np.ones(len(entries), dtype=np.bool_) if self.only is None else self.only.mask(entries)
         if self.native is not None:
             mask &= is_native(entries, self.newest_equality_delete) == self.native
-        if mask.all():
-            return part
-        rows = np.flatnonzero(mask)
-        return PlannedFiles(entries.take(pa.array(rows)), _of_rows(part.deletes, rows))
-
-
-def _of_rows(applied: Applied, rows: npt.NDArray[np.int64]) -> Applied:
-    """The deletes of some of the files."""
-    counts = np.diff(applied.offsets)[rows]
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    numbers = [applied.of(int(row)) for row in rows[counts > 0]]
-    return Applied(offsets, np.concatenate(numbers) if numbers else np.zeros(0, dtype=np.int64))
+        return part.filter(mask)
 
 
 def list_files(relation: Relation, filters: str) -> bytes:
@@ -112,7 +101,8 @@ def list_files(relation: Relation, filters: str) -> bytes:
     add(lambda entries: jvm_paths(relation.store, entries.column(ids.FILE_PATH)), pa.string())
     add(lambda entries: entries.column(ids.FILE_SIZE), pa.int64())
     if relation.deletes:
-        chunks.append(pack_deletes(relation.metadata, relation.store, plan, parts, relation.keys))
+        gone = {} if relation.only is None else relation.only.without
+        chunks.append(pack_deletes(relation.metadata, relation.store, plan, parts, relation.keys, gone))
     for constant in relation.constants:
         add(constant.values, pa.string() if constant.spark_type in ("string", "binary") else pa.int64())
     return b"".join(chunks)

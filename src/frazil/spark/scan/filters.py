@@ -116,17 +116,30 @@ def exact_filter(text: str, schema: Schema) -> Expression | None:
 
 def row_filter(text: str, schema: Schema) -> Expression:
     """The rows that all conditions of a command are true for, bound to the schema; Unsupported if it cannot be said."""
+    found = exact_row_filter(text, schema)
+    if found is None:
+        shown = " AND ".join(map(_shown, json.loads(text)))
+        raise Unsupported(
+            f"the condition {shown} is more than a filter of a table can say",
+            hint="compare columns with values, or overwrite the rows",
+        )
+    return found
+
+
+def exact_row_filter(text: str, schema: Schema) -> Expression | None:
+    """As `row_filter`, but None if it cannot be said."""
     translate = _Translation(schema, schema)
-    parts = []
-    for tree in json.loads(text):
-        try:
-            parts.append(translate.exact(tree))
-        except _NOT_UNDERSTOOD as error:
-            raise Unsupported(
-                f"the condition {_shown(tree)} is more than a filter of a table can say",
-                hint="compare columns with values, or overwrite the rows",
-            ) from error
+    try:
+        parts = [translate.exact(tree) for tree in json.loads(text)]
+    except _NOT_UNDERSTOOD:
+        return None
     return bind(schema, and_(*parts), nan_ordered=True)
+
+
+def wider_row_filter(text: str, schema: Schema) -> Expression:
+    """A filter, bound to the schema, that is true for every row that all conditions of a command are true for."""
+    translate = _Translation(schema, schema)
+    return bind(schema, and_(*(translate.weaker(tree) for tree in json.loads(text))), nan_ordered=True)
 
 
 def _shown(tree: Any) -> str:

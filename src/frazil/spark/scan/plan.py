@@ -162,7 +162,8 @@ class Layout:
             columns.add(column)
         compared = key_fields(source.metadata, contents.equality_ids) if not contents.newest_equality_delete else None
         keys, key_struct = columns.keys(compared or {})
-        deletes = contents.has_position_deletes or bool(keys)
+        leaves_out = source.only is not None and bool(source.only.without)
+        deletes = contents.has_position_deletes or bool(keys) or leaves_out
         kind = OWN if deletes or own_reader or has_nested_floats(source.schema) else "parquet"
         relation = Relation(
             _key(source, kind, [*map(str, sorted(specs)), *columns.constants]),

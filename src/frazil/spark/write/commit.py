@@ -17,6 +17,7 @@ from frazil.spark.write.settings import WriteSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from frazil.iceberg.actions.snapshot_action import SnapshotAction
     from frazil.iceberg.data_file import DataFile
     from frazil.iceberg.table import IcebergTable, TableTransaction
 
@@ -36,9 +37,7 @@ class Commit:
 
     def prepare(self, mode: str, files: Sequence[DataFile], where: Expression) -> None:
         """Work out which files go and which come. Rows that stay, of files that go, are written anew."""
-        if mode == "delete":
-            self._action = self._deleting(where)
-        elif mode == "append":
+        if mode == "append":
             self._action = self._changes.new_append().append_files(files)
         elif mode == "dynamic":
             self._action = self._validated(self._changes.new_replace_partitions().add_files(files)) if files else None
@@ -46,13 +45,8 @@ class Commit:
             self._action = self._validated(self._changes.new_overwrite().add_files(files).overwrite_where(where))
         else:
             self._action = self._overwriting(files, where)
-        if self._action is None:  # no partition to replace, no row to delete
-            return
-        self._action.to_branch(self._settings.branch)
-        for key, text in {**_engine(self._spark), **self._settings.summary}.items():
-            self._action.set(key, text)
-        if self._settings.wap_id is not None:
-            self._action.set("wap.id", self._settings.wap_id).stage_only()
+        if self._action is not None:  # else there is no partition to replace
+            as_told(self._action, self._settings, self._spark)
 
     def run(self) -> None:
         """Commit. Where nothing changes there is no snapshot."""
@@ -75,14 +69,6 @@ class Commit:
             return self._changes.new_append()
         return work.fill(action, removal, [*files, *removal.kept], where, self._level)
 
-    def _deleting(self, where: Expression) -> Any:
-        work = CopyOnWrite(self._table, self._settings.branch)
-        removal = work.without(where)
-        self._kept = removal.kept
-        if not removal.removed:
-            return None
-        return work.fill(self._changes.new_overwrite(), removal, removal.kept, where, self._level)
-
     @property
     def _level(self) -> str:
         return self._settings.isolation or self._table.metadata.property_reader.get(props.DELETE_ISOLATION_LEVEL)
@@ -96,6 +82,15 @@ class Commit:
         current = None if found is None else found.snapshot_id
         action.validate_from(current if since is None else since).validate_no_conflicting_deletes()
         return action.validate_no_conflicting_data() if level == "serializable" else action
+
+
+def as_told(action: SnapshotAction, settings: WriteSettings, spark: SparkSession) -> None:
+    """Let an action go where the settings say, and its summary tell what they tell."""
+    action.to_branch(settings.branch)
+    for key, text in {**_engine(spark), **settings.summary}.items():
+        action.set(key, text)
+    if settings.wap_id is not None:
+        action.set("wap.id", settings.wap_id).stage_only()
 
 
 def was_refused(error: FrazilError) -> bool:

@@ -60,7 +60,7 @@ def insert(
     job = Job.start(spark, table.store, table.metadata, schema, settings)
     commit = Commit(table, changes, settings, spark)
     try:
-        files = _written(bridge, job, rows, transforms)
+        files = write_files(bridge, job, rows, transforms)
         commit.prepare(mode, files, where)
     except BaseException:
         remove_folder(job)
@@ -75,7 +75,8 @@ def insert(
         raise
 
 
-def _written(bridge: Bridge, job: Job, rows: DataFrame, transforms: Transforms) -> list[DataFile]:
+def write_files(bridge: Bridge, job: Job, rows: DataFrame, transforms: Transforms) -> list[DataFile]:
+    """Write rows that have the job's columns, by the writer that can."""
     partition = transforms.keys(job.schema, job.spec)
     reason = obstacle(job, partition, bridge.classes)
     wanted = job.settings.writer

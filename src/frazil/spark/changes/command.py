@@ -1,0 +1,113 @@
+"""A row-level command as Spark analysed it: what it is, how the table wants it done, and the query of its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from frazil.errors import InvalidArgument
+from frazil.iceberg import properties as props
+from frazil.iceberg.properties import Property
+from frazil.model.expressions import Expression
+from frazil.spark.scan.filters import exact_row_filter, wider_row_filter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from frazil.spark.bridge import Bridge
+    from frazil.spark.handles import TableHandle
+
+Kind = Literal["delete", "update", "merge"]
+COPY_ON_WRITE = "copy-on-write"
+_KINDS: dict[str, Kind] = {"DeleteFromTable": "delete", "UpdateTable": "update", "MergeIntoTable": "merge"}
+_MODES: dict[Kind, Property[str]] = {"delete": props.DELETE_MODE, "update": props.UPDATE_MODE, "merge": props.MERGE_MODE}
+_LEVELS: dict[Kind, Property[str]] = {
+    "delete": props.DELETE_ISOLATION_LEVEL,
+    "update": props.UPDATE_ISOLATION_LEVEL,
+    "merge": props.MERGE_ISOLATION_LEVEL,
+}
+_HIDDEN = ("_file", "_pos")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A DELETE, UPDATE or MERGE of one table; `node` is Spark's plan of it."""
+
+    bridge: Bridge
+    handle: TableHandle
+    spark: SparkSession
+    node: Any
+
+    @property
+    def kind(self) -> Kind:
+        return _KINDS[self.node.getClass().getSimpleName()]
+
+    @property
+    def copies(self) -> bool:
+        """Whether the files with changed rows are written anew; else what is gone from them is noted beside them."""
+        return self.handle.table.metadata.property_reader.get(_MODES[self.kind]) == COPY_ON_WRITE
+
+    @property
+    def isolation(self) -> str:
+        """`serializable` or `snapshot`."""
+        return self.handle.table.metadata.property_reader.get(_LEVELS[self.kind])
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Options of the write: a command may have a distribution of its own."""
+        mode = self.handle.table.metadata.properties.get(f"write.{self.kind}.distribution-mode")
+        return {} if mode is None else {"distribution-mode": mode}
+
+    @property
+    def _rules(self) -> Any:
+        return self.bridge.classes.FrazilRowLevel
+
+    def depends_on(self) -> Expression:
+        """A filter that is true for every row of the table that the command looks at."""
+        return wider_row_filter(self._rules.looksAt(self.node), self.handle.schema)
+
+    def exactly(self) -> Expression | None:
+        """The rows that a DELETE deletes, if a filter can say that."""
+        return exact_row_filter(self._rules.deletes(self.node), self.handle.schema) if self.kind == "delete" else None
+
+    @contextmanager
+    def narrowed(self) -> Iterator[Command]:
+        """A MERGE that reads only where its source's keys may be. Its source is kept meanwhile, and made once."""
+        if not self._rules.hasKeys(self.node):
+            yield self
+            return
+        with kept(self.frame(self.node.sourceTable())):
+            yield replace(self, node=self._rules.narrowed(self.spark._jsparkSession, self.node))
+
+    def changes(self) -> DataFrame:
+        """The rows that change, as FrazilRowLevel tells."""
+        clash = [column.name for column in self.handle.schema.fields if column.name.lower() in _HIDDEN]
+        if clash:
+            raise InvalidArgument(
+                f"column {clash[0]!r} of {self.handle.name} hides the metadata column by which rows are changed",
+                hint="rename it",
+            )
+        return self.frame(self._rules.changes(self.node))
+
+    def frame(self, plan: Any) -> DataFrame:
+        """A logical plan as a DataFrame."""
+        from pyspark.sql import DataFrame
+
+        rows = self.bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(self.spark._jsparkSession, plan)
+        return DataFrame(rows, self.spark)
+
+
+@contextmanager
+def kept(rows: DataFrame) -> Iterator[DataFrame]:
+    """Rows that are made once, however often they are used; unless somebody else keeps them already."""
+    level = rows.storageLevel
+    if level.useMemory or level.useDisk:
+        yield rows
+        return
+    rows.persist()
+    try:
+        yield rows
+    finally:
+        rows.unpersist()

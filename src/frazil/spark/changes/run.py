@@ -1,0 +1,251 @@
+"""A row-level command carried out, in one commit: by metadata alone, by rewriting files, or by deletes beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from frazil import ambient
+from frazil.errors import FrazilError
+from frazil.iceberg.actions.isolated_changes import FilteredChanges
+from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.delete_writer import DeleteWriter, WrittenDeletes
+from frazil.iceberg.file_filter import FileFilter
+from frazil.iceberg.planning import FileScanTask, ScanPlan
+from frazil.iceberg.row_changes import RowChanges
+from frazil.iceberg.scan import Scan
+from frazil.iceberg.write import remove_files
+from frazil.model.binding import field_ids
+from frazil.model.expressions import AlwaysFalse, AlwaysTrue, Expression
+from frazil.model.schema import Schema
+from frazil.spark.changes.command import Command, kept
+from frazil.spark.changes.delta import Delta, Gone, with_lineage
+from frazil.spark.scan.contents import OnlyFiles
+from frazil.spark.scan.plan import logical_plan
+from frazil.spark.write.commit import as_told, was_refused
+from frazil.spark.write.insert import write_files
+from frazil.spark.write.job import Job
+from frazil.spark.write.native import remove_folder
+from frazil.spark.write.partitions import Transforms
+from frazil.spark.write.rows import by_position
+from frazil.spark.write.settings import WriteSettings, settings_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from frazil.iceberg.metadata import TableMetadata
+    from frazil.spark.handles import TableHandle
+
+Touched = Sequence[tuple[FileScanTask, Gone]]
+
+
+def change_rows(command: Command) -> RowChanges:
+    """Carry out a DELETE, UPDATE or MERGE."""
+    handle, spark = command.handle, command.spark
+    settings = settings_of(handle, command.options, spark.conf.get)
+    where = command.exactly()
+    if where is not None:
+        changed = delete_whole_files(handle, where, settings, spark, command.isolation)
+        if changed is not None:
+            return changed
+    with command.narrowed() as narrowed:
+        change = Change(narrowed, settings, narrowed.depends_on())
+        if narrowed.kind == "delete":
+            return change.run(narrowed.changes())
+        with kept(narrowed.changes()) as changes:
+            return change.run(changes)
+
+
+def truncate(handle: TableHandle, spark: SparkSession) -> None:
+    """Delete all rows, from the branch that the session writes to."""
+    delete_whole_files(handle, AlwaysTrue(), settings_of(handle, {}, spark.conf.get), spark)
+
+
+def delete_whole_files(
+    handle: TableHandle, where: Expression, settings: WriteSettings, spark: SparkSession, isolation: str = "snapshot"
+) -> RowChanges | None:
+    """Delete rows by taking their files from the table; None if some rows of a file may not match."""
+    if isinstance(where, AlwaysFalse):
+        return RowChanges()
+    table = handle.table
+    matching = FileFilter(table.metadata, handle.schema, where)
+    plan = _plan(handle, where)
+    if not all(matching.every(part.entries).all() for part in plan.parts):
+        return None
+    files = [task.file for task in plan.tasks()]
+    if not files:
+        return RowChanges()
+    action = table.new_overwrite()
+    for file in files:
+        action.delete_file(file)
+    as_told(action, settings, spark)
+    _isolate(action, handle, where, isolation).commit()
+    deleted = plan.deleted_count
+    return RowChanges(
+        rows_deleted=plan.record_count - (deleted or 0),
+        data_files_removed=len(files),
+        snapshot=table.snapshot(action.snapshot_id),
+    )
+
+
+def _plan(handle: TableHandle, where: Expression) -> ScanPlan:
+    """The files that may hold matching rows, with the metrics that tell."""
+    table = handle.table
+    scan = Scan(table.metadata, table.store, handle.snapshot, handle.schema, where)
+    return replace(scan, metrics_of=frozenset(field_ids(where))).plan()
+
+
+def _isolate(action: Any, handle: TableHandle, where: Expression, isolation: str) -> Any:
+    """Refuse the change if others changed what it was worked out from."""
+    base = handle.snapshot
+    action.validate_from(None if base is None else base.snapshot_id)
+    action.conflict_filter(where).validate_no_conflicting_deletes()
+    return action.validate_no_conflicting_data() if isolation == "serializable" else action
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a command does once its changes are known. `where` is true for all rows that it looked at."""
+
+    command: Command
+    settings: WriteSettings
+    where: Expression
+
+    @property
+    def _handle(self) -> TableHandle:
+        return self.command.handle
+
+    @property
+    def _metadata(self) -> TableMetadata:
+        return self._handle.table.metadata
+
+    @cached_property
+    def _schema(self) -> Schema:
+        """The columns of files that are written: rows of format 3 keep who they are."""
+        schema = self._handle.schema
+        return with_lineage(schema) if self._metadata.format_version >= 3 else schema
+
+    def run(self, changes: DataFrame) -> RowChanges:
+        """Write what comes, take away what goes."""
+        delta = Delta(changes, self.command.bridge.classes, self._handle.schema)
+        touched = delta.touched(_plan(self._handle, self.where))
+        if not touched and self.command.kind != "merge":
+            return RowChanges()
+        written = _Written(self._handle)
+        try:
+            self._write(delta, touched, written)
+            action = self._action(touched, written)
+        except BaseException:
+            written.abandon()
+            raise
+        if action is None:
+            return RowChanges()
+        return self._committed(action, delta, written, touched)
+
+    def _write(self, delta: Delta, touched: Touched, written: _Written) -> None:
+        rows = [] if self.command.kind == "delete" else [delta.rows(lineage=self._keeps_lineage)]
+        if self.command.copies:
+            rows += self._carried(touched)
+        elif touched:
+            work = ((task, gone.positions) for task, gone in touched)
+            written.deletes = DeleteWriter(
+                self._metadata, self._handle.table.store, properties=self.settings.properties
+            ).write(work)
+        if rows:
+            self._write_rows(reduce(lambda one, other: one.union(other), rows), written)
+
+    @property
+    def _keeps_lineage(self) -> bool:
+        return self._metadata.format_version >= 3
+
+    def _carried(self, touched: Touched) -> list[DataFrame]:
+        """The rows that stay, of files that go."""
+        from pyspark.sql import DataFrame
+
+        left = {task.file.file_path: gone.positions for task, gone in touched if not _is_empty(task, gone)}
+        if not left:
+            return []
+        files = OnlyFiles(str(ambient.new_uuid()), pa.array(sorted(left), pa.string()), left)
+        bridge, jsession = self.command.bridge, self.command.spark._jsparkSession
+        plan = logical_plan(bridge, replace(self._handle, files=files), jsession, self._schema.columns)
+        return [DataFrame(bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, plan), self.command.spark)]
+
+    def _write_rows(self, rows: DataFrame, written: _Written) -> None:
+        bridge, table = self.command.bridge, self._handle.table
+        fitted = by_position(rows, self._schema, bridge.classes)
+        written.job = Job.start(self.command.spark, table.store, table.metadata, self._schema, self.settings)
+        written.files = write_files(bridge, written.job, fitted, Transforms(bridge.name))
+
+    def _action(self, touched: Touched, written: _Written) -> FilteredChanges | None:
+        if not (touched or written.files):
+            return None
+        action: Any = self._replacing(touched, written) if self.command.copies else self._beside(touched, written)
+        as_told(action, self.settings, self.command.spark)
+        isolated: FilteredChanges = _isolate(action, self._handle, self.where, self.command.isolation)
+        return isolated
+
+    def _replacing(self, touched: Touched, written: _Written) -> Any:
+        action = self._handle.table.new_overwrite().add_files(written.files)
+        for task, _ in touched:
+            action.delete_file(task.file)
+        return action
+
+    def _beside(self, touched: Touched, written: _Written) -> Any:
+        action, deletes = self._handle.table.new_row_delta(), written.deletes
+        for file in written.files:
+            action.add_rows(file)
+        for file in deletes.added:
+            action.add_deletes(file)
+        for file in deletes.removed:
+            action.remove_deletes(file)
+        for file in deletes.emptied:
+            action.remove_rows(file)
+        action.validate_data_files_exist(task.file.file_path for task, _ in touched)
+        return action.validate_deleted_files()
+
+    def _committed(self, action: Any, delta: Delta, written: _Written, touched: Touched) -> RowChanges:
+        try:
+            action.commit()
+        except FrazilError as error:
+            if was_refused(error):
+                written.abandon()
+            raise
+        inserted = delta.inserted
+        return RowChanges(
+            rows_inserted=sum(file.record_count for file in written.files) if inserted is None else inserted,
+            rows_updated=delta.updated,
+            rows_deleted=delta.deleted,
+            data_files_added=len(written.files),
+            data_files_removed=len(touched) if self.command.copies else len(written.deletes.emptied),
+            delete_files_added=len(written.deletes.added),
+            delete_files_removed=len(written.deletes.removed),
+            snapshot=self._handle.table.snapshot(action.snapshot_id),
+        )
+
+
+def _is_empty(task: FileScanTask, gone: Gone) -> bool:
+    """Whether a file has no row left, as far as that can be told without reading its deletes."""
+    return gone.positions.cardinality == task.file.record_count
+
+
+class _Written:
+    """Files that a change wrote, and how they are taken back."""
+
+    def __init__(self, handle: TableHandle) -> None:
+        self._handle = handle
+        self.job: Job | None = None
+        self.files: list[DataFile] = []
+        self.deletes = WrittenDeletes([], [], [], 0)
+
+    def abandon(self) -> None:
+        """Remove everything: it was definitely not committed."""
+        if self.job is not None:
+            remove_folder(self.job)
+        remove_files(self._handle.table.store, self._deletes())
+
+    def _deletes(self) -> Iterable[DataFile]:
+        return self.deletes.added

@@ -1,0 +1,142 @@
+package org.apache.spark.sql.connector.catalog;
+
+import java.util.*;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.*;
+import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.catalyst.expressions.aggregate.*;
+import org.apache.spark.sql.catalyst.plans.logical.*;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.*;
+import org.apache.spark.sql.types.*;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A table to which Spark's rules for row-level commands apply. Only when a command runs does it stand for its target: else those rules would
+ * take the command before we see it.
+ */
+public class FrazilRowTable extends FrazilTable implements SupportsRowLevelOperations {
+  public FrazilRowTable(FrazilTable table) { super(table); }
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) { return new FrazilDelta(this, info.command()); }
+}
+
+/** What Spark's rules ask of a table whose rows they are to change: a row is known by its file and its position. Nothing is written by it. */
+public class FrazilDelta implements SupportsDelta, RowLevelOperationBuilder {
+  final FrazilTable table; final RowLevelOperation.Command command;
+  public FrazilDelta(FrazilTable table, RowLevelOperation.Command command) { this.table = table; this.command = command; }
+  public RowLevelOperation build() { return this; }
+  public RowLevelOperation.Command command() { return command; }
+  public NamedReference[] rowId() { return new NamedReference[] {Expressions.column("_file"), Expressions.column("_pos")}; }
+  public NamedReference[] requiredMetadataAttributes() {
+    for (int i = 0; i < table.hidden.length; i++) if (table.hidden[i].name().equals("_row_id")) return new NamedReference[] {Expressions.column("_row_id")};
+    return new NamedReference[0]; }
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return table.newScanBuilder(options); }
+  public DeltaWriteBuilder newWriteBuilder(LogicalWriteInfo info) { throw new UnsupportedOperationException("rows of " + table + " are not changed this way"); }
+}
+
+/** DELETE, UPDATE and MERGE as queries, made by Spark's own rules. */
+public class FrazilRowLevel {
+  static final scala.collection.immutable.Seq NONE = Frazil.seq(Collections.EMPTY_LIST);
+  /**
+   * The rows that a command changes: `__row_operation` (1 delete, 2 update, 3 insert), the columns, `_file`, `_pos`, and `_row_id` where there is one.
+   * A MERGE that only inserts has just the columns.
+   */
+  public static LogicalPlan changes(LogicalPlan command) {
+    command = (LogicalPlan) ResolveRowLevelCommandAssignments$.MODULE$.apply(prepared(command));
+    Rule rule = command instanceof DeleteFromTable ? (Rule) RewriteDeleteFromTable$.MODULE$ : command instanceof UpdateTable ? (Rule) RewriteUpdateTable$.MODULE$ : (Rule) RewriteMergeIntoTable$.MODULE$;
+    LogicalPlan made = (LogicalPlan) rule.apply(command);
+    if (!(made instanceof V2WriteCommand)) throw new IllegalStateException("Spark did not rewrite " + command.getClass().getSimpleName());
+    return ((V2WriteCommand) made).query(); }
+  static LogicalPlan prepared(LogicalPlan command) {
+    if (command instanceof DeleteFromTable) return new DeleteFromTable(open(((DeleteFromTable) command).table()), ((DeleteFromTable) command).condition());
+    if (command instanceof UpdateTable) return new UpdateTable(open(((UpdateTable) command).table()), ((UpdateTable) command).assignments(), ((UpdateTable) command).condition());
+    MergeIntoTable m = (MergeIntoTable) command;
+    return new MergeIntoTable(open(m.targetTable()), m.sourceTable(), m.mergeCondition(), m.matchedActions(), m.notMatchedActions(), m.notMatchedBySourceActions(), m.withSchemaEvolution()); }
+  static LogicalPlan open(LogicalPlan target) {
+    while (target instanceof SubqueryAlias) target = ((SubqueryAlias) target).child();
+    Object[] parts = new Object[((scala.Product) target).productArity()];
+    for (int i = 0; i < parts.length; i++) parts[i] = ((scala.Product) target).productElement(i);
+    parts[0] = new FrazilRowTable(FrazilRule.table(target));
+    return (LogicalPlan) target.makeCopy(parts); }
+  static void conjuncts(Expression e, List out) {
+    if (e instanceof And) { conjuncts(((And) e).left(), out); conjuncts(((And) e).right(), out); } else out.add(e); }
+  static Expression all(List conditions) {
+    Expression all = null;
+    for (int i = 0; i < conditions.size(); i++) all = all == null ? (Expression) conditions.get(i) : new And(all, (Expression) conditions.get(i));
+    return all; }
+  static boolean within(Expression e, LogicalPlan plan) { return e.references().subsetOf(plan.outputSet()); }
+  static boolean ordered(DataType t) {
+    return t instanceof IntegralType || t instanceof DecimalType || t instanceof DateType || t instanceof TimestampType || t instanceof TimestampNTZType || t.equals(DataTypes.StringType); }
+  /** The columns of the target that rows of the source must equal, each with what it must equal; pairs. */
+  static List keys(MergeIntoTable merge) {
+    List found = new ArrayList(), conditions = new ArrayList();
+    conjuncts(merge.mergeCondition(), conditions);
+    for (int i = 0; i < conditions.size(); i++) {
+      if (!(conditions.get(i) instanceof EqualTo)) continue;
+      Expression a = ((EqualTo) conditions.get(i)).left(), b = ((EqualTo) conditions.get(i)).right();
+      if (within(a, merge.sourceTable())) { Expression swap = a; a = b; b = swap; }
+      boolean column = a instanceof AttributeReference && within(a, merge.targetTable()) && ordered(a.dataType());
+      if (column && within(b, merge.sourceTable()) && b.deterministic() && !SubqueryExpression.hasSubquery(b)) { found.add(a); found.add(b); } }
+    return found; }
+  public static boolean hasKeys(LogicalPlan command) { return command instanceof MergeIntoTable && ((MergeIntoTable) command).notMatchedBySourceActions().isEmpty() && !keys((MergeIntoTable) command).isEmpty(); }
+  /** A MERGE whose condition says too in which range the keys of its source are: files of the target without such keys need not be read. */
+  public static LogicalPlan narrowed(Object session, LogicalPlan command) {
+    MergeIntoTable m = (MergeIntoTable) command;
+    List keys = keys(m), asked = new ArrayList(), conditions = new ArrayList();
+    for (int k = 0; k < keys.size(); k += 2) {
+      asked.add(alias(new Min((Expression) keys.get(k + 1)), "least"));
+      asked.add(alias(new Max((Expression) keys.get(k + 1)), "greatest")); }
+    LogicalPlan plan = new org.apache.spark.sql.catalyst.plans.logical.Aggregate(NONE, Frazil.seq(asked), m.sourceTable(), scala.Option.empty());
+    InternalRow row = org.apache.spark.sql.classic.Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, plan).queryExecution().executedPlan().executeCollect()[0];
+    conditions.add(m.mergeCondition());
+    for (int k = 0; k < keys.size(); k += 2) {
+      Expression column = (Expression) keys.get(k);
+      DataType t = ((Expression) keys.get(k + 1)).dataType();
+      conditions.add(new GreaterThanOrEqual(column, new Literal(row.copy().get(k, t), t)));
+      conditions.add(new LessThanOrEqual(column, new Literal(row.copy().get(k + 1, t), t))); }
+    return new MergeIntoTable(m.targetTable(), m.sourceTable(), all(conditions), m.matchedActions(), m.notMatchedActions(), m.notMatchedBySourceActions(), m.withSchemaEvolution()); }
+  static Alias alias(AggregateFunction f, String name) {
+    return new Alias(f.toAggregateExpression(), name, NamedExpression.newExprId(), NONE, scala.Option.empty(), NONE); }
+  /** The rows of the target that a command looks at, as a filter: all of them if rows that match nothing are changed too. */
+  public static String looksAt(LogicalPlan command) {
+    List kept = new ArrayList(), conditions = new ArrayList();
+    LogicalPlan target = (LogicalPlan) FrazilRule.target(command);
+    if (command instanceof DeleteFromTable) conditions.add(((DeleteFromTable) command).condition());
+    if (command instanceof UpdateTable && ((UpdateTable) command).condition().isDefined()) conditions.add(((UpdateTable) command).condition().get());
+    if (command instanceof MergeIntoTable && ((MergeIntoTable) command).notMatchedBySourceActions().isEmpty()) conditions.add(((MergeIntoTable) command).mergeCondition());
+    for (int i = 0; i < conditions.size(); i++) conjuncts((Expression) conditions.get(i), kept);
+    List own = new ArrayList();
+    for (int i = 0; i < kept.size(); i++) if (within((Expression) kept.get(i), target) && !SubqueryExpression.hasSubquery((Expression) kept.get(i))) own.add(kept.get(i));
+    return own.isEmpty() ? "[]" : FrazilRule.simplified(all(own), target); }
+  /** The condition of a DELETE, as a filter. */
+  public static String deletes(LogicalPlan command) { return FrazilRule.simplified(((DeleteFromTable) command).condition(), ((DeleteFromTable) command).table()); }
+  /** By operation and file, the positions of rows and how many there are. */
+  public static org.apache.spark.sql.classic.Dataset positions(org.apache.spark.sql.classic.Dataset changes) {
+    LogicalPlan rows = changes.queryExecution().analyzed();
+    Attribute op = find(rows, "__row_operation"), file = find(rows, "_file"), at = find(rows, "_pos");
+    List out = new ArrayList();
+    out.add(op); out.add(file); out.add(alias((AggregateFunction) (Object) new FrazilPositions(at, 0, 0), "positions"));
+    out.add(alias(new Count(Frazil.seq(Collections.singletonList(Literal.create(Integer.valueOf(1), DataTypes.IntegerType)))), "count"));
+    org.apache.spark.sql.classic.SparkSession own = changes.sparkSession().cloneSession();
+    own.conf().set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "100000");
+    return org.apache.spark.sql.classic.Dataset.ofRows(own, new org.apache.spark.sql.catalyst.plans.logical.Aggregate(Frazil.seq(out.subList(0, 2)), Frazil.seq(out), rows, scala.Option.empty())); }
+  /** The rows that come, as the first columns of the table; with `lineage`, the id that a row keeps, and no number for when it was updated. */
+  public static org.apache.spark.sql.classic.Dataset rows(org.apache.spark.sql.classic.Dataset changes, int columns, boolean lineage) {
+    LogicalPlan rows = changes.queryExecution().analyzed();
+    boolean told = ((Attribute) rows.output().apply(0)).name().equals("__row_operation");
+    List out = new ArrayList();
+    for (int i = 0; i < columns; i++) out.add(rows.output().apply(told ? i + 1 : i));
+    if (lineage) {
+      Expression none = new Literal(null, DataTypes.LongType);
+      out.add(new Alias(told ? (Expression) find(rows, "_row_id") : none, "_row_id", NamedExpression.newExprId(), NONE, scala.Option.empty(), NONE));
+      out.add(new Alias(none, "_last_updated_sequence_number", NamedExpression.newExprId(), NONE, scala.Option.empty(), NONE)); }
+    if (told) rows = new Filter(new GreaterThan(find(rows, "__row_operation"), Literal.create(Integer.valueOf(1), DataTypes.IntegerType)), rows);
+    return org.apache.spark.sql.classic.Dataset.ofRows(changes.sparkSession(), new Project(Frazil.seq(out), rows)); }
+  static Attribute find(LogicalPlan plan, String name) {
+    scala.collection.Iterator i = plan.output().iterator();
+    while (i.hasNext()) { Attribute a = (Attribute) i.next(); if (a.name().equals(name)) return a; }
+    throw new IllegalStateException("no column " + name); }
+}
