@@ -10,11 +10,12 @@ import pyarrow as pa
 import frazil
 from frazil import ambient
 from frazil.iceberg.data_file import Content, DataFile
+from frazil.iceberg.delete_settings import NewDeleteFiles
 from frazil.iceberg.table import IcebergTable
+from frazil.iceberg.vector_files import VectorFiles
 from frazil.iceberg.write import RowWriter, as_data_file
 from frazil.io.data_files import write_data_file
-from frazil.io.deletion_vector import DeletionVector, add_deletion_vector
-from frazil.io.puffin import PuffinWriter
+from frazil.io.deletion_vector import DeletionVector
 from frazil.model.arrow import schema_to_arrow
 from frazil.model.conform import conform
 from frazil.model.schema import DELETE_FILE_PATH, DELETE_POS, Schema
@@ -82,23 +83,9 @@ def equality_deletes(
 
 def vector(table: IcebergTable, file: DataFile, *positions: int) -> DataFile:
     """A deletion vector for a data file, written but not committed."""
-    writer = PuffinWriter()
-    blob = add_deletion_vector(writer, DeletionVector.from_positions(list(positions)), file.file_path)
-    puffin = writer.finish()
-    location = f"{table.location}/data/{ambient.new_uuid()}.puffin"
-    table.store.write(location, puffin.data)
-    return DataFile(
-        location,
-        "puffin",
-        len(positions),
-        len(puffin.data),
-        file.spec_id,
-        file.partition,
-        Content.POSITION_DELETES,
-        referenced_data_file=file.file_path,
-        content_offset=blob.offset,
-        content_size_in_bytes=blob.length,
-    )
+    files = VectorFiles(table.store, NewDeleteFiles(table.metadata, table.store), 1)
+    files.add(file, DeletionVector.from_positions(list(positions)))
+    return files.close()[0]
 
 
 def with_content(file: DataFile, content: Content, **changes: Any) -> DataFile:

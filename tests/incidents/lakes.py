@@ -14,13 +14,14 @@ from frazil.catalog.catalog import Catalog
 from frazil.catalog.filesystem import FilesystemCatalog
 from frazil.catalog.memory import MemoryCatalog
 from frazil.iceberg.data_file import Content, DataFile
+from frazil.iceberg.delete_settings import NewDeleteFiles
 from frazil.iceberg.manifest_reader import SHARED_CACHE
 from frazil.iceberg.table import IcebergTable
+from frazil.iceberg.vector_files import VectorFiles
 from frazil.iceberg.write import RowWriter, as_data_file
 from frazil.io.data_files import write_data_file
-from frazil.io.deletion_vector import DeletionVector, add_deletion_vector
+from frazil.io.deletion_vector import DeletionVector
 from frazil.io.memory_store import MemoryStore
-from frazil.io.puffin import PuffinWriter
 from frazil.io.store import Store
 from frazil.lake import Lake
 from frazil.model.conform import conform
@@ -128,25 +129,9 @@ def _new_location(table: IcebergTable, suffix: str) -> str:
 
 def vector(table: IcebergTable, file: DataFile, positions: Iterable[int], **members: Any) -> DataFile:
     """A deletion vector for a data file, in a Puffin file of its own."""
-    writer = PuffinWriter()
-    deleted = DeletionVector.from_positions(list(positions))
-    blob = add_deletion_vector(writer, deleted, file.file_path)
-    data = writer.finish().data
-    location = _new_location(table, ".puffin")
-    table.store.write(location, data)
-    made = DataFile(
-        location,
-        "puffin",
-        deleted.cardinality,
-        len(data),
-        file.spec_id,
-        file.partition,
-        Content.POSITION_DELETES,
-        referenced_data_file=file.file_path,
-        content_offset=blob.offset,
-        content_size_in_bytes=blob.length,
-    )
-    return replace(made, **members)
+    files = VectorFiles(table.store, NewDeleteFiles(table.metadata, table.store), 1)
+    files.add(file, DeletionVector.from_positions(list(positions)))
+    return replace(files.close()[0], **members)
 
 
 def position_deletes(table: IcebergTable, file: DataFile, deleted: Iterable[int], **members: Any) -> DataFile:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from frazil.model.schema import DELETE_FILE_PATH
+
 
 class Content(IntEnum):
     """What the rows of a file are."""
@@ -73,6 +75,20 @@ class DataFile:
     @property
     def is_deletion_vector(self) -> bool:
         return self.content == Content.POSITION_DELETES and self.file_format.lower() == PUFFIN
+
+    @property
+    def target_path(self) -> str | None:
+        """The one data file whose positions a delete file or vector holds; None if it may hold those of several.
+
+        Before `referenced_data_file` existed, equal bounds of the path column said the same.
+        """
+        if self.content != Content.POSITION_DELETES:
+            return None
+        if self.referenced_data_file is not None:
+            return self.referenced_data_file
+        lower = (self.lower_bounds or {}).get(DELETE_FILE_PATH.id)
+        upper = (self.upper_bounds or {}).get(DELETE_FILE_PATH.id)
+        return None if lower is None or lower != upper else lower.decode()
 
     @property
     def key(self) -> tuple[str, int | None]:

@@ -120,7 +120,8 @@ DEFAULT_FILE_FORMAT = _word("write.format.default", "parquet", "parquet", "avro"
 DELETE_DEFAULT_FILE_FORMAT = _maybe("write.delete.format.default", "parquet", "avro", "orc", "puffin")
 WRITE_TARGET_FILE_SIZE_BYTES = _number("write.target-file-size-bytes", 512 * MB, 1)
 DELETE_TARGET_FILE_SIZE_BYTES = _number("write.delete.target-file-size-bytes", 64 * MB, 1)
-DELETE_GRANULARITY = _word("write.delete.granularity", "partition", "partition", "file")
+DELETE_GRANULARITY = _maybe("write.delete.granularity", "partition", "file")
+"""Iceberg documents `partition`, yet its Spark writers use `file` unless the property is set."""
 WRITE_DISTRIBUTION_MODE = _maybe("write.distribution-mode", "none", "hash", "range")
 DELETE_DISTRIBUTION_MODE = _maybe("write.delete.distribution-mode", "none", "hash", "range")
 UPDATE_DISTRIBUTION_MODE = _maybe("write.update.distribution-mode", "none", "hash", "range")
@@ -154,6 +155,22 @@ ORC_COMPRESSION_STRATEGY = _word("write.orc.compression-strategy", "speed", "spe
 ORC_STRIPE_SIZE_BYTES = _number("write.orc.stripe-size-bytes", 64 * MB, 1)
 ORC_BLOCK_SIZE_BYTES = _number("write.orc.block-size-bytes", 256 * MB, 1)
 ORC_WRITE_BATCH_SIZE = _number("write.orc.vectorized.batch-size", 1024, 1)
+
+# Of delete files: where they are not set, those of data files hold.
+DELETE_PARQUET_COMPRESSION = _maybe("write.delete.parquet.compression-codec")
+DELETE_PARQUET_COMPRESSION_LEVEL = _maybe("write.delete.parquet.compression-level")
+DELETE_PARQUET_ROW_GROUP_SIZE_BYTES = _maybe_number("write.delete.parquet.row-group-size-bytes", 1)
+DELETE_PARQUET_PAGE_SIZE_BYTES = _maybe_number("write.delete.parquet.page-size-bytes", 1)
+DELETE_PARQUET_PAGE_VERSION = _maybe("write.delete.parquet.page-version", "v1", "v2")
+DELETE_PARQUET_PAGE_ROW_LIMIT = _maybe_number("write.delete.parquet.page-row-limit", 1)
+DELETE_PARQUET_DICT_SIZE_BYTES = _maybe_number("write.delete.parquet.dict-size-bytes", 1)
+DELETE_AVRO_COMPRESSION = _maybe("write.delete.avro.compression-codec")
+DELETE_AVRO_COMPRESSION_LEVEL = _maybe("write.delete.avro.compression-level")
+DELETE_ORC_COMPRESSION = _maybe("write.delete.orc.compression-codec")
+DELETE_ORC_COMPRESSION_STRATEGY = _maybe("write.delete.orc.compression-strategy", "speed", "compression")
+DELETE_ORC_STRIPE_SIZE_BYTES = _maybe_number("write.delete.orc.stripe-size-bytes", 1)
+DELETE_ORC_BLOCK_SIZE_BYTES = _maybe_number("write.delete.orc.block-size-bytes", 1)
+DELETE_ORC_WRITE_BATCH_SIZE = _maybe_number("write.delete.orc.vectorized.batch-size", 1)
 
 WRITE_DATA_LOCATION = _maybe("write.data.path")
 WRITE_METADATA_LOCATION = _maybe("write.metadata.path")

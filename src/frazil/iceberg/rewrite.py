@@ -12,6 +12,7 @@ from frazil.iceberg import properties as props
 from frazil.iceberg.actions.overwrite import OverwriteFiles
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.delete_reader import DeleteReader
+from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.read import TaskReader
 from frazil.iceberg.refs import MAIN
@@ -25,6 +26,12 @@ from frazil.model.schema import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID, Schema
 
 if TYPE_CHECKING:
     from frazil.iceberg.table import IcebergTable, TableTransaction
+
+
+def branch_head(metadata: TableMetadata, branch: str) -> Snapshot | None:
+    """What a job on a branch reads: its last snapshot, or the current one if the branch is new."""
+    ref = metadata.refs.get(branch)
+    return metadata.current_snapshot if ref is None else metadata.snapshot(ref.snapshot_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +53,7 @@ class CopyOnWrite:
         self._table = table
         self._branch = branch
         self._metadata = table.metadata
-        ref = self._metadata.refs.get(branch)
-        self._base = self._metadata.current_snapshot if ref is None else self._metadata.snapshot(ref.snapshot_id)
+        self._base = branch_head(self._metadata, branch)
 
     def delete(self, where: Expression) -> Snapshot | None:
         """Delete matching rows; None if there are none."""

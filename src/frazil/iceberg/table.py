@@ -189,9 +189,9 @@ class TableTransaction(Changes, Transaction):
 
     def delete(self, where: str | Expression, *, branch: str = MAIN) -> None:
         """Delete the rows that match, of the table and of this transaction."""
-        from frazil.iceberg.rewrite import CopyOnWrite
+        from frazil.iceberg.merge_on_read import delete_rows
 
-        CopyOnWrite(self, branch).delete(as_expression(where))
+        delete_rows(self, as_expression(where), branch)
 
 
 class IcebergTable(Changes):
@@ -345,13 +345,14 @@ class IcebergTable(Changes):
         return CopyOnWrite(self, branch).overwrite(rows, as_expression(where))
 
     def delete(self, where: str | Expression, *, branch: str = MAIN) -> Snapshot | None:
-        """Delete the rows that match. Whole files go by metadata alone, others are rewritten without the rows.
+        """Delete the rows that match. Whole files go by metadata alone; others are rewritten without the rows, or get
+        delete files or vectors if `write.delete.mode` is `merge-on-read`.
 
         None if no row matched: then there is no new snapshot.
         """
-        from frazil.iceberg.rewrite import CopyOnWrite
+        from frazil.iceberg.merge_on_read import delete_rows
 
-        return CopyOnWrite(self, branch).delete(as_expression(where))
+        return delete_rows(self, as_expression(where), branch)
 
     def transaction(self) -> TableTransaction:
         """A transaction of several actions."""

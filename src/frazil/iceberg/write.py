@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -23,7 +23,7 @@ from frazil.io.data_files import DataFileWriter, WrittenFile, open_data_file
 from frazil.io.store import Store
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
-from frazil.model.sorting import sort_indices
+from frazil.model.sorting import SortOrder, sort_indices
 
 CHUNK_BYTES = 256 << 20
 """Rows taken together to be sorted, or split by partition. Where the table has a sort order, each chunk makes files of
@@ -36,7 +36,8 @@ WAITING_BYTES = 512 << 20
 
 class RowWriter:
     """Writes rows of one job. With `arranged`, they come by partition and in the table's order: they are left as they
-    are, and a file is finished when the next partition begins.
+    are, and a file is finished when the next partition begins. Schema, spec, order and properties are those of the
+    table unless told; `suffix` ends the names of the files.
     """
 
     def __init__(
@@ -46,10 +47,14 @@ class RowWriter:
         *,
         schema: Schema | None = None,
         spec: PartitionSpec | None = None,
+        order: SortOrder | None = None,
+        properties: Mapping[str, str] | None = None,
+        suffix: str = "",
         target_bytes: int | None = None,
         arranged: bool = False,
     ) -> None:
-        settings = metadata.property_reader
+        self._properties = metadata.properties if properties is None else properties
+        settings = props.PropertyReader(self._properties)
         self._metadata = metadata
         self._store = store
         self._schema = metadata.current_schema if schema is None else schema
@@ -61,7 +66,8 @@ class RowWriter:
         self._types = [column.type for column in partition_type(metadata, self._spec).fields]
         self._format = settings.get(props.DEFAULT_FILE_FORMAT)
         self._target = target_bytes or settings.get(props.WRITE_TARGET_FILE_SIZE_BYTES)
-        self._order = metadata.default_sort_order
+        self._order = metadata.default_sort_order if order is None else order
+        self._suffix = suffix
         self._sorts = bool(self._order.fields) and not arranged
         self._gathers = self._sorts or (bool(self._spec.fields) and not arranged)
         self._most_open = 1 if arranged else OPEN_FILES
@@ -158,9 +164,9 @@ class RowWriter:
 
     def _new_file(self, values: tuple[Any, ...]) -> DataFileWriter:
         self._count += 1
-        name = f"00000-0-{self._job}-{self._count:05d}.{self._format}"
+        name = f"00000-0-{self._job}-{self._count:05d}{self._suffix}.{self._format}"
         location = data_location(self._metadata, self._spec.path_of(self._types, values), name)
-        return open_data_file(self._store, location, self._format, self._schema, self._metadata.properties)
+        return open_data_file(self._store, location, self._format, self._schema, self._properties)
 
     def _finish(self, values: tuple[Any, ...], writer: DataFileWriter) -> None:
         written = writer.close()

@@ -96,6 +96,7 @@ class PuffinWriter:
     def __init__(self) -> None:
         self._data = bytearray(MAGIC)
         self._blobs: list[BlobMetadata] = []
+        self._footer_bytes = 0
 
     def add(
         self,
@@ -122,12 +123,18 @@ class PuffinWriter:
         )
         self._data += stored
         self._blobs.append(blob)
+        self._footer_bytes += len(_compact(blob.to_json()))
         return blob
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About how large the file would be if it were finished now."""
+        return len(self._data) + self._footer_bytes
 
     def finish(self, properties: Mapping[str, str] | None = None, *, compress_footer: bool = False) -> PuffinFile:
         """The whole file, with ``properties`` (such as ``created-by``) in its footer."""
         metadata = FileMetadata(tuple(self._blobs), dict(properties or {}))
-        payload = json.dumps(metadata.to_json(), ensure_ascii=False, separators=(",", ":")).encode()
+        payload = _compact(metadata.to_json())
         if compress_footer:
             payload = puffin_codec.compress("lz4", payload)
         if len(payload) > MAX_FOOTER_BYTES:
@@ -135,6 +142,10 @@ class PuffinWriter:
         flags = _COMPRESSED_FOOTER if compress_footer else 0
         footer = MAGIC + payload + len(payload).to_bytes(4, "little") + flags.to_bytes(4, "little") + MAGIC
         return PuffinFile(bytes(self._data + footer), metadata, len(footer))
+
+
+def _compact(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def read_metadata(store: Store, location: str, *, size: int | None = None) -> FileMetadata:

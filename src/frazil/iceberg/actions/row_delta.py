@@ -26,9 +26,9 @@ class RowDelta(FilteredChanges):
 
     @property
     def operation(self) -> str:
-        if self._added_deletes and not self._added_data:
-            return DELETE
-        return OVERWRITE if self._added_deletes or self._removed_data else APPEND
+        if not (self._added_deletes or self._removed_data):
+            return APPEND
+        return OVERWRITE if self._added_data else DELETE
 
     def add_rows(self, file: DataFile) -> Self:
         """Add a data file."""
