@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 Kind = Literal["delete", "update", "merge"]
 COPY_ON_WRITE = "copy-on-write"
 _KINDS: dict[str, Kind] = {"DeleteFromTable": "delete", "UpdateTable": "update", "MergeIntoTable": "merge"}
-_MODES: dict[Kind, Property[str]] = {"delete": props.DELETE_MODE, "update": props.UPDATE_MODE, "merge": props.MERGE_MODE}
+_MODES: dict[Kind, Property[str]] = {
+    "delete": props.DELETE_MODE,
+    "update": props.UPDATE_MODE,
+    "merge": props.MERGE_MODE,
+}
 _LEVELS: dict[Kind, Property[str]] = {
     "delete": props.DELETE_ISOLATION_LEVEL,
     "update": props.UPDATE_ISOLATION_LEVEL,

@@ -32,7 +32,7 @@ from frazil.spark.write.job import Job
 from frazil.spark.write.native import remove_folder
 from frazil.spark.write.partitions import Transforms
 from frazil.spark.write.rows import by_position
-from frazil.spark.write.settings import WriteSettings, settings_of
+from frazil.spark.write.settings import NONE, WriteSettings, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ Touched = Sequence[tuple[FileScanTask, Gone]]
 def change_rows(command: Command) -> RowChanges:
     """Carry out a DELETE, UPDATE or MERGE."""
     handle, spark = command.handle, command.spark
-    settings = settings_of(handle, command.options, spark.conf.get)
+    settings = settings_of(handle, command.options, lambda key: spark.conf.get(key, None))
     where = command.exactly()
     if where is not None:
         changed = delete_whole_files(handle, where, settings, spark, command.isolation)
@@ -62,7 +62,8 @@ def change_rows(command: Command) -> RowChanges:
 
 def truncate(handle: TableHandle, spark: SparkSession) -> None:
     """Delete all rows, from the branch that the session writes to."""
-    delete_whole_files(handle, AlwaysTrue(), settings_of(handle, {}, spark.conf.get), spark)
+    settings = settings_of(handle, {}, lambda key: spark.conf.get(key, None))
+    delete_whole_files(handle, AlwaysTrue(), settings, spark)
 
 
 def delete_whole_files(
@@ -147,7 +148,7 @@ class Change:
         return self._committed(action, delta, written, touched)
 
     def _write(self, delta: Delta, touched: Touched, written: _Written) -> None:
-        rows = [] if self.command.kind == "delete" else [delta.rows(lineage=self._keeps_lineage)]
+        rows = [] if self.command.kind == "delete" else [self._gathered(delta.rows(lineage=self._keeps_lineage))]
         if self.command.copies:
             rows += self._carried(touched)
         elif touched:
@@ -157,6 +158,10 @@ class Change:
             ).write(work)
         if rows:
             self._write_rows(reduce(lambda one, other: one.union(other), rows), written)
+
+    def _gathered(self, rows: DataFrame) -> DataFrame:
+        """Few changed rows of many tasks, in few tasks: each writes a file."""
+        return rows.hint("rebalance") if self.settings.distribution == NONE else rows
 
     @property
     def _keeps_lineage(self) -> bool:

@@ -118,9 +118,7 @@ def rows_frame(
     wanted = tuple(fields[name] for name in columns)
     plan, parts = relation.plan(relation.filter(filters))
     gone = {} if relation.only is None else relation.only.without
-    tasks = [
-        replace(task, gone=gone.get(task.file.file_path)) for task in replace(plan, parts=tuple(parts)).tasks()
-    ]
+    tasks = [replace(task, gone=gone.get(task.file.file_path)) for task in replace(plan, parts=tuple(parts)).tasks()]
     rows = Rows(relation.store, without_history(relation.metadata), relation.schema, wanted)
     kinds = {field["name"]: field for field in struct["fields"]}
     told = [kinds[name] for name in columns]

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.errors import Unsupported
 from frazil.iceberg import manifest_schema as ids
-from frazil.iceberg.delete_index import Applied
 from frazil.iceberg.entries import Entries
 from frazil.iceberg.planning import PlannedFiles, ScanPlan
 from frazil.iceberg.scan import Scan
