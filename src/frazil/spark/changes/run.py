@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -250,7 +250,4 @@ class _Written:
         """Remove everything: it was definitely not committed."""
         if self.job is not None:
             remove_folder(self.job)
-        remove_files(self._handle.table.store, self._deletes())
-
-    def _deletes(self) -> Iterable[DataFile]:
-        return self.deletes.added
+        remove_files(self._handle.table.store, self.deletes.added)

@@ -40,7 +40,10 @@ def pack_deletes(
     keys: Mapping[int, KeyColumn],
     gone: Mapping[str, DeletionVector],
 ) -> bytes:
-    """For each file its deleted positions (with those that are `gone` besides), its sequence number and the numbers of its key sets; then the sets."""
+    """For each file its deleted positions, its sequence number and the numbers of its key sets; then the sets.
+
+    `gone` are positions to leave out besides.
+    """
     sets = _KeySets(metadata, store, plan, keys)
     numbers = [found for part in parts for found in sets.of_files(part)]
     sequences = [part.entries.numpy(ids.SEQUENCE_NUMBER) for part in parts]
