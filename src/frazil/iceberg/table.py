@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from frazil.iceberg.actions.update_spec import UpdateSpec
     from frazil.iceberg.actions.update_statistics import UpdateStatistics
     from frazil.iceberg.actions.upgrade_format_version import UpgradeFormat
+    from frazil.iceberg.row_changes import RowChanges
+    from frazil.spark.changes.builder import Merge
 
 
 class Changes:
@@ -353,6 +355,31 @@ class IcebergTable(Changes):
         from frazil.iceberg.merge_on_read import delete_rows
 
         return delete_rows(self, as_expression(where), branch)
+
+    # Writing, on Spark.
+
+    def update(
+        self, values: Mapping[str, Any], where: str | None = None, *, spark: Any = None, branch: str = MAIN
+    ) -> RowChanges:
+        """Give columns of the rows that match other values: `table.update({"price": "price * 2"}, "kind = 'a'")`.
+
+        Values are SQL text, in which the table is `t`; numbers, dates and the like are themselves. The work is done by
+        a Spark session: the active one, if none is given.
+        """
+        from frazil.spark.changes.builder import update_rows
+
+        return update_rows(self, values, where, spark, branch)
+
+    def merge(self, source: Any, on: str | Sequence[str], *, spark: Any = None, branch: str = MAIN) -> Merge:
+        """Change rows by those of another table: a DataFrame, or rows as `append` takes them.
+
+        `on` is a condition on `t`, the table, and `s`, the source; or the names of columns that must be equal. Then
+        say what to do with rows, and `execute()`:
+        `table.merge(rows, "id").when_matched_update_all().when_not_matched_insert_all().execute()`.
+        """
+        from frazil.spark.changes.builder import merge_rows
+
+        return merge_rows(self, source, on, spark, branch)
 
     def transaction(self) -> TableTransaction:
         """A transaction of several actions."""

@@ -141,6 +141,7 @@ def dialect_of(spark: SparkSession) -> Dialect:
         geo=newest.geo,
         nanoseconds=newest.nanoseconds and conf.get("spark.sql.timestampNanosTypes.enabled") == "true",
         v3_types_in_files=newest.v3_types_in_files,
+        schema_evolution=newest.schema_evolution,
     )
 
 

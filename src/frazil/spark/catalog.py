@@ -30,6 +30,10 @@ AS_OF_TIMESTAMP, TIMESTAMP_AS_OF = "as-of-timestamp", "timestampasof"
 """The option for a time in milliseconds, and the one for a time as SQL has it."""
 
 
+HELD = "__frazil__"
+"""The namespace of tables that a call brings along."""
+
+
 class Tables:
     """Answers what FrazilCatalog asks about tables; names are JSON lists of parts, answers are JSON."""
 
@@ -53,6 +57,8 @@ class Tables:
     def load(self, name: str, version: str | None, micros: str | None) -> str:
         """A table, at a version (id, branch or tag) or a time (in microseconds) if one is given."""
         parts = json.loads(name)
+        if parts[0] == HELD and (held := self._bridge.tables.named(parts[-1])) is not None:
+            return describe(self._bridge, held)
         with table_errors(self._bridge, parts):
             handle = resolve(self._lake, parts)
         if handle.pinned and (version is not None or micros is not None):

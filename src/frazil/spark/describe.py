@@ -61,7 +61,7 @@ def describe(bridge: Bridge, handle: TableHandle) -> str:
             "partitioning": partitioning(handle) if is_data else [],
             "properties": shown_properties(handle),
             "hidden": _hidden(bridge, handle) if is_data else [],
-            "capabilities": _capabilities(handle),
+            "capabilities": _capabilities(bridge, handle),
         }
     )
 
@@ -72,11 +72,13 @@ def shown_name(bridge: Bridge, handle: TableHandle) -> str:
     return f"{bridge.name}.{handle.name}{behind}"
 
 
-def _capabilities(handle: TableHandle) -> list[str]:
+def _capabilities(bridge: Bridge, handle: TableHandle) -> list[str]:
     if handle.branch is None:
         return list(READ)
     anything = handle.table.metadata.property_reader.get(props.ACCEPT_ANY_SCHEMA)
-    return [*READ, *WRITE, *STREAM, *(["ACCEPT_ANY_SCHEMA"] if anything else [])]
+    evolves = bridge.dialect.schema_evolution
+    more = {"ACCEPT_ANY_SCHEMA": anything, "AUTOMATIC_SCHEMA_EVOLUTION": evolves}
+    return [*READ, *WRITE, *STREAM, *(name for name, has in more.items() if has)]
 
 
 def _hidden(bridge: Bridge, handle: TableHandle) -> list[tuple[str, str]]:

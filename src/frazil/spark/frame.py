@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import InvalidArgument, Unsupported
+from frazil.errors import Unsupported
 from frazil.iceberg.read import METADATA_COLUMNS
 from frazil.iceberg.scan import choose_snapshot
 from frazil.io import location as locations
@@ -24,7 +24,7 @@ from frazil.spark.scan.files import routed
 from frazil.spark.scan.native import output_struct
 from frazil.spark.scan.plan import logical_plan
 from frazil.spark.scan.relations import quoted_name
-from frazil.spark.session import check_version, is_connect
+from frazil.spark.session import active_session, check_version, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,7 +50,7 @@ def table_frame(
     as_of: int | str | datetime | None = None,
 ) -> DataFrame:
     """The rows of a snapshot as a DataFrame of a session."""
-    session = _active() if spark is None else spark
+    session = active_session() if spark is None else spark
     check_version(session)
     names = None if columns is None else list(columns)
     if is_connect(session):
@@ -62,16 +62,6 @@ def table_frame(
     if where is not None:
         frame = frame.where(where)
     return frame if names is None else frame.select(*map(quoted_name, names))
-
-
-def _active() -> SparkSession:
-    from pyspark.errors import PySparkRuntimeError
-    from pyspark.sql import SparkSession
-
-    try:
-        return SparkSession.active()
-    except PySparkRuntimeError as error:
-        raise InvalidArgument("there is no Spark session", hint="pass one, or make it by lake.spark()") from error
 
 
 def _classic(handle: TableHandle, spark: SparkSession, columns: list[str]) -> DataFrame:

@@ -8,10 +8,12 @@ made from, so its rows stay the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from frazil import ambient
 from frazil.errors import NotFound
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.snapshot import Snapshot
@@ -93,6 +95,21 @@ class Tables:
         self._lake = lake
         self._recent: Recent[str, TableHandle] = Recent(_KEPT)
         self._staged: dict[str, TableHandle] = {}
+        self._held: dict[str, TableHandle] = {}
+
+    @contextmanager
+    def held(self, handle: TableHandle) -> Iterator[str]:
+        """A name for a table that need not be in the lake, for as long as it is used."""
+        name, key = str(ambient.new_uuid()), handle.key  # a commit gives the table another
+        self._held[name] = self._held[key] = handle
+        try:
+            yield name
+        finally:
+            del self._held[name], self._held[key]
+
+    def named(self, name: str) -> TableHandle | None:
+        """The table that is held under a name."""
+        return self._held.get(name)
 
     def put(self, handle: TableHandle) -> str:
         """Keep a handle; its key."""
@@ -105,7 +122,7 @@ class Tables:
 
     def get(self, key: str) -> TableHandle:
         """The handle of that key."""
-        found = self._staged.get(key) or self._recent.get(key)
+        found = self._staged.get(key) or self._held.get(key) or self._recent.get(key)
         if found is None:
             found = self._again(key)
             self.put(found)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import MissingDependency, Unsupported
+from frazil.errors import InvalidArgument, MissingDependency, Unsupported
 from frazil.spark.jvm import cache_folder
 
 if TYPE_CHECKING:
@@ -156,3 +156,14 @@ def _with_shim(home: Path, text: str) -> Path:
         partial.chmod(stat.S_IRWXU)
         partial.replace(shim)
     return home
+
+
+def active_session() -> SparkSession:
+    """The session of this thread."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError as error:
+        raise InvalidArgument("there is no Spark session", hint="pass one, or make it by lake.spark()") from error

@@ -65,24 +65,26 @@ SparkJson = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The types that a Spark has beside those all of them have."""
+    """What a Spark has beside what all of them have: types, and clauses."""
 
     time: bool = True
     geo: bool = True
     nanoseconds: bool = True
     v3_types_in_files: bool = True
     """Whether its Parquet library knows variants, geometries and geographies: an older one reads no file with any."""
+    schema_evolution: bool = True
+    """Whether `MERGE WITH SCHEMA EVOLUTION` adds columns to a table that lets it."""
 
     @classmethod
     def of_version(cls, version: str) -> Dialect:
         """The types of a Spark version such as `4.0.1`.
 
-        >>> Dialect.of_version("4.0.1"), Dialect.of_version("4.3.0").nanoseconds
-        (Dialect(time=False, geo=False, nanoseconds=False, v3_types_in_files=False), True)
+        >>> Dialect.of_version("4.0.1").time, Dialect.of_version("4.3.0").nanoseconds
+        (False, True)
         """
         numbers = tuple(int(part) for part in version.split(".")[:2])
         newer = numbers >= (4, 1)
-        return cls(time=newer, geo=newer, nanoseconds=numbers >= (4, 3), v3_types_in_files=newer)
+        return cls(newer, newer, numbers >= (4, 3), v3_types_in_files=newer, schema_evolution=newer)
 
 
 NEWEST = Dialect()

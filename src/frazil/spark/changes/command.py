@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from frazil.errors import InvalidArgument
+from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg import properties as props
 from frazil.iceberg.properties import Property
 from frazil.model.expressions import Expression
@@ -68,6 +68,20 @@ class Command:
     def _rules(self) -> Any:
         return self.bridge.classes.FrazilRowLevel
 
+    def check(self) -> None:
+        """Refuse what this Spark cannot do, and tables whose columns hide what rows are changed by."""
+        if self.kind == "merge" and self.node.withSchemaEvolution() and not self.bridge.dialect.schema_evolution:
+            raise Unsupported(
+                f"Spark {self.spark.version} has no MERGE WITH SCHEMA EVOLUTION",
+                hint="add the columns by ALTER TABLE first, or use Spark 4.1",
+            )
+        clash = [column.name for column in self.handle.schema.fields if column.name.lower() in _HIDDEN]
+        if clash:
+            raise InvalidArgument(
+                f"column {clash[0]!r} of {self.handle.name} hides the metadata column by which rows are changed",
+                hint="rename it",
+            )
+
     def depends_on(self) -> Expression:
         """A filter that is true for every row of the table that the command looks at."""
         return wider_row_filter(self._rules.looksAt(self.node), self.handle.schema)
@@ -87,12 +101,6 @@ class Command:
 
     def changes(self) -> DataFrame:
         """The rows that change, as FrazilRowLevel tells."""
-        clash = [column.name for column in self.handle.schema.fields if column.name.lower() in _HIDDEN]
-        if clash:
-            raise InvalidArgument(
-                f"column {clash[0]!r} of {self.handle.name} hides the metadata column by which rows are changed",
-                hint="rename it",
-            )
         return self.frame(self._rules.changes(self.node))
 
     def frame(self, plan: Any) -> DataFrame:

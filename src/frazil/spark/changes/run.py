@@ -46,6 +46,7 @@ Touched = Sequence[tuple[FileScanTask, Gone]]
 def change_rows(command: Command) -> RowChanges:
     """Carry out a DELETE, UPDATE or MERGE."""
     handle, spark = command.handle, command.spark
+    command.check()
     settings = settings_of(handle, command.options, lambda key: spark.conf.get(key, None))
     where = command.exactly()
     if where is not None:

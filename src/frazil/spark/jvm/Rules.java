@@ -18,6 +18,14 @@ public class FrazilRunner implements org.apache.spark.sql.connector.ExternalComm
   public String[] executeCommand(String op, CaseInsensitiveStringMap options) {
     return Frazil.strings(Frazil.value(Frazil.ask(bridge, op, a, b, org.apache.spark.sql.classic.SparkSession.active())));
   }
+  /** The key of the table that a statement is about, and its command, analysed and not run. */
+  public static Object[] about(Object session, String sql) throws Exception {
+    org.apache.spark.sql.classic.SparkSession own = (org.apache.spark.sql.classic.SparkSession) session;
+    LogicalPlan parsed = own.sessionState().sqlParser().parsePlan(sql);
+    LogicalPlan plan = own.sessionState().executePlan(parsed, org.apache.spark.sql.execution.CommandExecutionMode$.MODULE$.SKIP()).analyzed();
+    FrazilRunner runner = (FrazilRunner) ((ExternalCommandExecutor) plan).runner();
+    return new Object[] {runner.a, runner.b};
+  }
   public static LogicalPlan plan(String bridge, String op, Object a, Object b) {
     return new ExternalCommandExecutor(new FrazilRunner(bridge, a, b), op, scala.collection.immutable.Map$.MODULE$.empty());
   }

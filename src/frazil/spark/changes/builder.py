@@ -1,0 +1,231 @@
+"""UPDATE, DELETE and MERGE from Python, on a table that no catalog of the session need have.
+
+Conditions and values are SQL text; the table is `t` in it, and the source of a merge `s`. Other values than texts stand
+for themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from frazil import ambient
+from frazil.errors import InvalidArgument
+from frazil.iceberg.refs import MAIN
+from frazil.iceberg.row_changes import RowChanges
+from frazil.lake import connect
+from frazil.spark.attach import attach, bridges_of
+from frazil.spark.catalog import HELD, at_branch, current
+from frazil.spark.changes.command import Command
+from frazil.spark.changes.run import change_rows
+from frazil.spark.scan.relations import quoted_name
+from frazil.spark.session import active_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from frazil.iceberg.table import IcebergTable
+    from frazil.spark.bridge import Bridge
+    from frazil.spark.handles import TableHandle
+
+OWN_CATALOG = "_frazil"
+"""The catalog that a session gets which has none of ours."""
+
+Values = Mapping[str, Any]
+
+
+def update_rows(
+    table: IcebergTable, values: Values, where: str | None, spark: SparkSession | None, branch: str
+) -> RowChanges:
+    """UPDATE."""
+    condition = "" if where is None else f" WHERE {where}"
+    return Statement(table, f"UPDATE {{t}} AS t SET {_assignments(values)}{condition}", spark, branch).execute()
+
+
+def delete_rows(table: IcebergTable, where: str, spark: SparkSession | None, branch: str) -> RowChanges:
+    """DELETE."""
+    return Statement(table, f"DELETE FROM {{t}} AS t WHERE {where}", spark, branch).execute()
+
+
+@dataclass(frozen=True)
+class Statement:
+    """SQL text in which `{t}` stands for a table."""
+
+    table: IcebergTable
+    text: str
+    spark: SparkSession | None = None
+    branch: str = MAIN
+
+    def execute(self) -> RowChanges:
+        """Carry it out."""
+        with self._command() as command:
+            return change_rows(command)
+
+    def explain(self, mode: str | None = None) -> None:
+        """Print Spark's plan of the rows that change; nothing is changed. `mode` is as for DataFrames."""
+        with self._command() as command:
+            how = "rewrites the files that they are in" if command.copies else "writes deletes beside their files"
+            print(f"{command.kind.upper()} of {command.handle.name}: reads these rows, and {how}")  # noqa: T201
+            command.changes().explain(mode=mode)
+
+    @contextmanager
+    def _command(self) -> Iterator[Command]:
+        session = active_session() if self.spark is None else self.spark
+        bridge = _bridge(session)
+        with bridge.tables.held(self._handle()) as name:
+            target = ".".join(map(quoted_name, (bridge.name, HELD, name)))
+            text = self.text.replace("{t}", target, 1)
+            key, node = bridge.classes.FrazilRunner.about(session._jsparkSession, text)
+            yield Command(bridge, bridge.handle(key), session, node)
+
+    def _handle(self) -> TableHandle:
+        handle = current(self.table)
+        return handle if self.branch == MAIN else at_branch(handle, self.branch)
+
+
+def _bridge(spark: SparkSession) -> Bridge:
+    found = bridges_of(spark)
+    return found[0] if found else attach(connect("memory:"), spark, OWN_CATALOG)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A MERGE in the making. Clauses are tried in the order they were added; each method gives a new one."""
+
+    table: IcebergTable
+    source: Any
+    on: str
+    spark: SparkSession | None = None
+    branch: str = MAIN
+    clauses: tuple[str, ...] = ()
+    evolves: bool = False
+
+    def when_matched_update(self, values: Values, condition: str | None = None) -> Merge:
+        """Update rows that match."""
+        return self._when("MATCHED", condition, f"UPDATE SET {_assignments(values)}")
+
+    def when_matched_update_all(self, condition: str | None = None) -> Merge:
+        """Update all columns of rows that match, by the source's columns of the same names."""
+        return self._when("MATCHED", condition, "UPDATE SET *")
+
+    def when_matched_delete(self, condition: str | None = None) -> Merge:
+        """Delete rows that match."""
+        return self._when("MATCHED", condition, "DELETE")
+
+    def when_not_matched_insert(self, values: Values, condition: str | None = None) -> Merge:
+        """Insert rows of the source that match none."""
+        names = ", ".join(map(quoted_name, values))
+        return self._when(
+            "NOT MATCHED", condition, f"INSERT ({names}) VALUES ({', '.join(map(_sql, values.values()))})"
+        )
+
+    def when_not_matched_insert_all(self, condition: str | None = None) -> Merge:
+        """Insert rows of the source that match none, by their columns of the same names."""
+        return self._when("NOT MATCHED", condition, "INSERT *")
+
+    def when_not_matched_by_source_update(self, values: Values, condition: str | None = None) -> Merge:
+        """Update rows of the table that no row of the source matches."""
+        return self._when("NOT MATCHED BY SOURCE", condition, f"UPDATE SET {_assignments(values)}")
+
+    def when_not_matched_by_source_delete(self, condition: str | None = None) -> Merge:
+        """Delete rows of the table that no row of the source matches."""
+        return self._when("NOT MATCHED BY SOURCE", condition, "DELETE")
+
+    def with_schema_evolution(self) -> Merge:
+        """Let columns that only the source has become columns of the table."""
+        return replace(self, evolves=True)
+
+    def execute(self) -> RowChanges:
+        """Carry it out, in one commit."""
+        with self._statement() as statement:
+            return statement.execute()
+
+    def explain(self, mode: str | None = None) -> None:
+        """Print Spark's plan of the rows that change; nothing is changed. `mode` is as for DataFrames."""
+        with self._statement() as statement:
+            statement.explain(mode)
+
+    def _when(self, when: str, condition: str | None, action: str) -> Merge:
+        also = "" if condition is None else f" AND ({condition})"
+        return replace(self, clauses=(*self.clauses, f"WHEN {when}{also} THEN {action}"))
+
+    @contextmanager
+    def _statement(self) -> Iterator[Statement]:
+        if not self.clauses:
+            raise InvalidArgument("a merge that does nothing", hint="say what: .when_matched_update_all() and the like")
+        rows = _as_frame(self.source, self.spark)
+        view = f"frazil_{ambient.new_uuid().hex}"
+        rows.createTempView(view)
+        clauses = sorted(self.clauses, key=_rank)
+        evolution = " WITH SCHEMA EVOLUTION" if self.evolves else ""
+        text = f"MERGE{evolution} INTO {{t}} AS t USING {view} AS s ON {self.on} {' '.join(clauses)}"
+        try:
+            yield Statement(self.table, text, rows.sparkSession, self.branch)
+        finally:
+            rows.sparkSession.catalog.dropTempView(view)
+
+
+def _rank(clause: str) -> int:
+    """Spark wants clauses of a kind together: matched, not matched, not matched by source."""
+    if clause.startswith("WHEN NOT MATCHED BY SOURCE"):
+        return 2
+    return 1 if clause.startswith("WHEN NOT MATCHED") else 0
+
+
+def merge_rows(
+    table: IcebergTable, source: Any, on: str | Sequence[str], spark: SparkSession | None, branch: str
+) -> Merge:
+    """MERGE. `on` is a condition, the name of a column that both have, or several names."""
+    names = [on] if isinstance(on, str) else list(on)
+    if not names:
+        raise InvalidArgument("nothing to match rows by", hint="give a condition, or names of columns")
+    if isinstance(on, str) and on not in table.schema.columns:
+        return Merge(table, source, on, spark, branch)
+    for name in names:
+        table.schema.find(name)  # says what there is
+    return Merge(table, source, " AND ".join(f"t.{quoted_name(n)} = s.{quoted_name(n)}" for n in names), spark, branch)
+
+
+def _as_frame(rows: Any, spark: SparkSession | None) -> DataFrame:
+    if hasattr(rows, "sparkSession"):
+        frame: DataFrame = rows
+        return frame
+    session = active_session() if spark is None else spark
+    if isinstance(rows, list):
+        rows = pa.Table.from_pylist(rows)
+    return session.createDataFrame(rows)
+
+
+def _assignments(values: Values) -> str:
+    if not values:
+        raise InvalidArgument("no column is given a value", hint="give {'column': 'expression'}")
+    return ", ".join(
+        f"t.{'.'.join(map(quoted_name, name.split('.')))} = {_sql(value)}" for name, value in values.items()
+    )
+
+
+def _sql(value: Any) -> str:
+    """Text is SQL; other values are themselves."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool):
+        return {None: "NULL", True: "TRUE", False: "FALSE"}[value]
+    if isinstance(value, datetime):
+        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+    if isinstance(value, date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, Decimal):
+        return f"{value}BD"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, int | float):
+        return repr(value) if isinstance(value, int) else f"double('{value!r}')"
+    raise InvalidArgument(
+        f"{value!r} is no value", hint="give SQL text, or a number, boolean, date, timestamp or bytes"
+    )
