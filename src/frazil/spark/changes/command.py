@@ -33,6 +33,7 @@ _LEVELS: dict[Kind, Property[str]] = {
     "merge": props.MERGE_ISOLATION_LEVEL,
 }
 _HIDDEN = ("_file", "_pos")
+_LARGE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Command:
     handle: TableHandle
     spark: SparkSession
     node: Any
+    only: Any = None
+    """An expression of Spark's that is true for the rows of the table that the command need look at."""
 
     @property
     def kind(self) -> Kind:
@@ -92,16 +95,33 @@ class Command:
 
     @contextmanager
     def narrowed(self) -> Iterator[Command]:
-        """A MERGE that reads only where its source's keys may be. Its source is kept meanwhile, and made once."""
+        """A MERGE that reads only where its source's keys may be. The source is made once."""
         if not self._rules.hasKeys(self.node):
             yield self
             return
-        with kept(self.frame(self.node.sourceTable())):
-            yield replace(self, node=self._rules.narrowed(self.spark._jsparkSession, self.node))
+        with self.made(self.frame(self.node.sourceTable())) as source:
+            node = self._rules.narrowed(source._jdf, self.node)
+            yield replace(self, node=node, only=self._rules.mayMatch(node) if self._is_large else None)
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether looking at every key of the table once more is less work than to move its rows."""
+        snapshot = self.handle.snapshot
+        count = "0" if snapshot is None else snapshot.summary.get("total-records", "0")
+        return count.isdecimal() and int(count) >= _LARGE
+
+    @contextmanager
+    def made(self, rows: DataFrame) -> Iterator[DataFrame]:
+        """Rows that are made once, however often they are used: if some get lost, reading them fails."""
+        kept = rows.localCheckpoint()
+        try:
+            yield kept
+        finally:
+            self._rules.forget(kept._jdf)
 
     def changes(self) -> DataFrame:
         """The rows that change, as FrazilRowLevel tells."""
-        return self.frame(self._rules.changes(self.node))
+        return self.frame(self._rules.changes(self.node, self.only))
 
     def frame(self, plan: Any) -> DataFrame:
         """A logical plan as a DataFrame."""
@@ -109,17 +129,3 @@ class Command:
 
         rows = self.bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(self.spark._jsparkSession, plan)
         return DataFrame(rows, self.spark)
-
-
-@contextmanager
-def kept(rows: DataFrame) -> Iterator[DataFrame]:
-    """Rows that are made once, however often they are used; unless somebody else keeps them already."""
-    level = rows.storageLevel
-    if level.useMemory or level.useDisk:
-        yield rows
-        return
-    rows.persist()
-    try:
-        yield rows
-    finally:
-        rows.unpersist()

@@ -42,14 +42,15 @@ public class FrazilRowLevel {
   static final scala.collection.immutable.Seq NONE = Frazil.seq(Collections.EMPTY_LIST);
   /**
    * The rows that a command changes: `__row_operation` (1 delete, 2 update, 3 insert), the columns, `_file`, `_pos`, and `_row_id` where there is one.
-   * A MERGE that only inserts has just the columns.
+   * A MERGE that only inserts has just the columns. Rows of the target for which `only` is not true (if there is one) are not looked at.
    */
-  public static LogicalPlan changes(LogicalPlan command) {
+  public static LogicalPlan changes(LogicalPlan command, Expression only) {
     command = (LogicalPlan) ResolveRowLevelCommandAssignments$.MODULE$.apply(prepared(command));
     Rule rule = command instanceof DeleteFromTable ? (Rule) RewriteDeleteFromTable$.MODULE$ : command instanceof UpdateTable ? (Rule) RewriteUpdateTable$.MODULE$ : (Rule) RewriteMergeIntoTable$.MODULE$;
     LogicalPlan made = (LogicalPlan) rule.apply(command);
     if (!(made instanceof V2WriteCommand)) throw new IllegalStateException("Spark did not rewrite " + command.getClass().getSimpleName());
-    return ((V2WriteCommand) made).query(); }
+    LogicalPlan query = ((V2WriteCommand) made).query();
+    return only == null ? query : (LogicalPlan) query.transformUp(new FrazilOnly(only)); }
   static LogicalPlan prepared(LogicalPlan command) {
     if (command instanceof DeleteFromTable) return new DeleteFromTable(open(((DeleteFromTable) command).table()), ((DeleteFromTable) command).condition());
     if (command instanceof UpdateTable) return new UpdateTable(open(((UpdateTable) command).table()), ((UpdateTable) command).assignments(), ((UpdateTable) command).condition());
@@ -82,22 +83,36 @@ public class FrazilRowLevel {
       if (column && within(b, merge.sourceTable()) && b.deterministic() && !SubqueryExpression.hasSubquery(b)) { found.add(a); found.add(b); } }
     return found; }
   public static boolean hasKeys(LogicalPlan command) { return command instanceof MergeIntoTable && ((MergeIntoTable) command).notMatchedBySourceActions().isEmpty() && !keys((MergeIntoTable) command).isEmpty(); }
-  /** A MERGE whose condition says too in which range the keys of its source are: files of the target without such keys need not be read. */
-  public static LogicalPlan narrowed(Object session, LogicalPlan command) {
+  /**
+   * A MERGE from a source that was made, whose condition says too in which range the keys of the source are: files of the target without such
+   * keys need not be read.
+   */
+  public static LogicalPlan narrowed(org.apache.spark.sql.classic.Dataset source, LogicalPlan command) {
     MergeIntoTable m = (MergeIntoTable) command;
+    LogicalPlan made = source.queryExecution().analyzed();
     List keys = keys(m), asked = new ArrayList(), conditions = new ArrayList();
     for (int k = 0; k < keys.size(); k += 2) {
       asked.add(alias(new Min((Expression) keys.get(k + 1)), "least"));
       asked.add(alias(new Max((Expression) keys.get(k + 1)), "greatest")); }
-    LogicalPlan plan = new org.apache.spark.sql.catalyst.plans.logical.Aggregate(NONE, Frazil.seq(asked), m.sourceTable(), scala.Option.empty());
-    InternalRow row = org.apache.spark.sql.classic.Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, plan).queryExecution().executedPlan().executeCollect()[0];
+    InternalRow row = org.apache.spark.sql.classic.Dataset.ofRows(source.sparkSession(), aggregate(asked, made)).queryExecution().executedPlan().executeCollect()[0];
     conditions.add(m.mergeCondition());
     for (int k = 0; k < keys.size(); k += 2) {
-      Expression column = (Expression) keys.get(k);
-      DataType t = ((Expression) keys.get(k + 1)).dataType();
-      conditions.add(new GreaterThanOrEqual(column, new Literal(row.copy().get(k, t), t)));
-      conditions.add(new LessThanOrEqual(column, new Literal(row.copy().get(k + 1, t), t))); }
-    return new MergeIntoTable(m.targetTable(), m.sourceTable(), all(conditions), m.matchedActions(), m.notMatchedActions(), m.notMatchedBySourceActions(), m.withSchemaEvolution()); }
+      Expression column = (Expression) keys.get(k), key = (Expression) keys.get(k + 1);
+      conditions.add(new GreaterThanOrEqual(column, new Literal(row.copy().get(k, key.dataType()), key.dataType())));
+      conditions.add(new LessThanOrEqual(column, new Literal(row.copy().get(k + 1, key.dataType()), key.dataType()))); }
+    return new MergeIntoTable(m.targetTable(), made, all(conditions), m.matchedActions(), m.notMatchedActions(), m.notMatchedBySourceActions(), m.withSchemaEvolution()); }
+  static final long ITEMS = 4000000L;
+  /** Whether a row of the target may have a key of the source, by a Bloom filter: a join would shuffle all rows that go further. */
+  public static Expression mayMatch(LogicalPlan command) {
+    List keys = keys((MergeIntoTable) command);
+    List bloom = Collections.singletonList(alias(new BloomFilterAggregate(hash((Expression) keys.get(1)), ITEMS), "bloom"));
+    return new BloomFilterMightContain(subquery(aggregate(bloom, ((MergeIntoTable) command).sourceTable())), hash((Expression) keys.get(0))); }
+  static Expression hash(Expression key) { return new XxHash64(Frazil.seq(Collections.singletonList(key))); }
+  static Expression subquery(LogicalPlan plan) { return new ScalarSubquery(plan, NONE, NamedExpression.newExprId(), NONE, scala.Option.empty(), scala.Option.empty(), scala.Option.empty()); }
+  static LogicalPlan aggregate(List asked, LogicalPlan child) { return new org.apache.spark.sql.catalyst.plans.logical.Aggregate(NONE, Frazil.seq(asked), child, scala.Option.empty()); }
+  /** Let go of the rows that a local checkpoint made. */
+  public static void forget(org.apache.spark.sql.classic.Dataset made) {
+    ((org.apache.spark.sql.execution.LogicalRDD) made.queryExecution().analyzed()).rdd().unpersist(false); }
   static Alias alias(AggregateFunction f, String name) {
     return new Alias(f.toAggregateExpression(), name, NamedExpression.newExprId(), NONE, scala.Option.empty(), NONE); }
   /** The rows of the target that a command looks at, as a filter: all of them if rows that match nothing are changed too. */
@@ -139,4 +154,13 @@ public class FrazilRowLevel {
     scala.collection.Iterator i = plan.output().iterator();
     while (i.hasNext()) { Attribute a = (Attribute) i.next(); if (a.name().equals(name)) return a; }
     throw new IllegalStateException("no column " + name); }
+}
+
+/** Puts a filter on the target of a row-level command. */
+public class FrazilOnly extends scala.runtime.AbstractPartialFunction {
+  final Expression only;
+  public FrazilOnly(Expression only) { this.only = only; }
+  public boolean isDefinedAt(Object node) {
+    return FrazilRule.table(node) != null && !(node instanceof SubqueryAlias) && only.references().subsetOf(((LogicalPlan) node).outputSet()); }
+  public Object applyOrElse(Object node, scala.Function1 otherwise) { return isDefinedAt(node) ? new Filter(only, (LogicalPlan) node) : otherwise.apply(node); }
 }
