@@ -256,10 +256,16 @@ def three_formats(lake: Lake, name: str) -> IcebergTable:
 
 
 def _with_deletes(lake: Lake, name: str, version: int) -> IcebergTable:
-    table = lake.create_table(f"db.{name}", "id BIGINT, p INT, s STRING", partition_by=["p"], format_version=version)
+    table = lake.create_table(
+        f"db.{name}",
+        "id BIGINT, p INT, s STRING",
+        partition_by=["p"],
+        format_version=version,
+        properties={"write.delete.granularity": "partition"},
+    )
     for start in (0, 10):
         table.append([{"id": n, "p": n % 2, "s": f"s{n}"} for n in range(start, start + 10)])
-    delete_rows(table, "rows", "id", {0, 3, 4, 15})
+    delete_rows(table, "id", {0, 3, 4, 15})
     return table
 
 

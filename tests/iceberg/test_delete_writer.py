@@ -291,7 +291,6 @@ def test_compression_of_delete_files_is_that_of_data_unless_told():
     assert codec(table, {"write.parquet.compression-codec": "gzip"}) == "GZIP"
     both = {"write.parquet.compression-codec": "gzip", "write.delete.parquet.compression-codec": "snappy"}
     assert codec(table, both) == "SNAPPY"
-    assert codec(table, {"write.parquet.bloom-filter-enabled.column.id": "true"}) == "ZSTD"
 
 
 # Files without a row left.

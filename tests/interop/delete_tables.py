@@ -10,20 +10,48 @@ import pyarrow as pa
 from frazil.iceberg.table import IcebergTable
 from frazil.lake import Lake
 from tests.interop.cases import Row, case
-from tests.interop.deletes import delete_rows, equality_deletes, position_deletes
+from tests.interop.deletes import delete_keys, delete_rows, live_files, mark_all_rows, position_deletes
 from tests.interop.tables import numbered
+
+BY_PARTITION = {"write.delete.granularity": "partition"}
 
 # Deletes.
 
 
 @case(2, 3)
 def row_deletes(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    """Position deletes (v2) or deletion vectors (v3) over partitions, twice on the same files, rows added after."""
-    table, rows = numbered(lake, version)
-    delete_rows(table, "first", "id", {0, 1, 7})
-    table.append([{"id": 30, "part": 0, "s": "late"}])
-    delete_rows(table, "second", "id", {3, 8, 30})
-    return table, [row for row in rows if row["id"] not in (0, 1, 7, 3, 8)]
+    """A delete file (v2) or deletion vector (v3) for each data file, twice on the same files, rows added after."""
+    return _deleted_twice(lake, version)
+
+
+@case(2)
+def row_deletes_by_partition(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
+    """The same with delete files of whole partitions."""
+    return _deleted_twice(lake, version, **BY_PARTITION)
+
+
+def _deleted_twice(lake: Lake, version: int, **properties: str) -> tuple[IcebergTable, list[Row]]:
+    table, rows = _thirds(lake, version, **properties)
+    delete_rows(table, "id", {0, 1, 10, 12})
+    table.append([{"id": 30, "part": 0, "s": "late"}, {"id": 33, "part": 0, "s": "later"}])
+    delete_rows(table, "id", {3, 12, 13, 18, 30})
+    left = [row for row in rows if row["id"] not in (0, 1, 10, 12, 3, 13, 18)]
+    return table, [*left, {"id": 33, "part": 0, "s": "later"}]
+
+
+def _thirds(lake: Lake, version: int, **properties: str) -> tuple[IcebergTable, list[Row]]:
+    """Three files of three rows in each of three partitions."""
+    table = lake.create_table(
+        "db.thirds",
+        "id BIGINT, part INT, s STRING",
+        partition_by=["part"],
+        format_version=version,
+        properties=properties,
+    )
+    rows: list[Row] = [{"id": n, "part": n % 3, "s": f"row {n}"} for n in range(27)]
+    for start in (0, 9, 18):
+        table.append(rows[start : start + 9])
+    return table, rows
 
 
 @case(2, 3)
@@ -31,8 +59,17 @@ def whole_file_deleted_by_row(lake: Lake, version: int) -> tuple[IcebergTable, l
     table = lake.create_table("db.all_gone", "id BIGINT", format_version=version)
     table.append([{"id": n} for n in range(5)])
     table.append([{"id": n} for n in range(5, 8)])
-    delete_rows(table, "all", "id", {0, 1, 2, 3, 4})
+    mark_all_rows(table, next(file.file_path for file in live_files(table) if file.record_count == 5))
     return table, [{"id": n} for n in range(5, 8)]
+
+
+@case(2, 3)
+def emptied_file(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
+    """The last rows of a file are deleted, and it goes with its deletes."""
+    table, rows = numbered(lake, version)
+    delete_rows(table, "id", {0})
+    delete_rows(table, "id", {0, 3, 4, 6, 7, 9, 10, 1})
+    return table, [row for row in rows if row["id"] in (2, 5, 8, 11)]
 
 
 @case(2, 3)
@@ -41,7 +78,7 @@ def many_row_deletes(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]
     table = lake.create_table("db.many", "id BIGINT", format_version=version)
     table.append(pa.table({"id": range(131_080)}))
     kept = {*range(0, 65_536, 997), *range(131_072, 131_080)} - {131_073}
-    delete_rows(table, "many", "id", set(range(131_080)) - kept)
+    delete_rows(table, "id", set(range(131_080)) - kept)
     return table, [{"id": n} for n in kept]
 
 
@@ -72,7 +109,7 @@ def row_deletes_after_evolution(lake: Lake, version: int) -> tuple[IcebergTable,
     table.update_schema().rename_column("s", "text").add_column("n", "int").commit()
     table.update_spec().add_field("bucket(2, id)").commit()
     table.append([{"id": n, "part": n % 3, "text": f"new {n}", "n": n} for n in range(20, 26)])
-    delete_rows(table, "evolved", "id", {0, 5, 20, 25})
+    delete_rows(table, "id", {0, 5, 20, 25})
     left = [{"id": row["id"], "part": row["part"], "text": row["s"]} for row in rows if row["id"] not in (0, 5)]
     return table, left + [{"id": n, "part": n % 3, "text": f"new {n}", "n": n} for n in range(21, 25)]
 
@@ -84,11 +121,9 @@ def equality_deletes_of_a_table(lake: Lake, version: int) -> tuple[IcebergTable,
     rows: list[Row] = [{"id": n, "k": f"k{n % 4}", "v": n} for n in range(12)]
     table.append(rows[:6])
     table.append(rows[6:])
-    delete = equality_deletes(table, "eq1", [{"id": 1}, {"id": 7}, {"id": 400}], ["id"])
-    table.new_row_delta().add_deletes(delete).commit()
+    delete_keys(table, [{"id": 1}, {"id": 7}, {"id": 400}], ["id"])
     table.append([{"id": 1, "k": "again", "v": 1}])
-    pair = equality_deletes(table, "eq2", [{"k": "k2", "v": 2}, {"k": "k2", "v": 3}], ["k", "v"])
-    table.new_row_delta().add_deletes(pair).commit()
+    delete_keys(table, [{"k": "k2", "v": 2}, {"k": "k2", "v": 3}], ["k", "v"])
     return table, [*(row for row in rows if row["id"] not in (1, 7, 2)), {"id": 1, "k": "again", "v": 1}]
 
 
@@ -97,8 +132,8 @@ def equality_and_row_deletes(lake: Lake, version: int) -> tuple[IcebergTable, li
     table = lake.create_table("db.both", "id BIGINT, k STRING", format_version=version)
     rows: list[Row] = [{"id": n, "k": f"k{n % 4}"} for n in range(12)]
     table.append(rows)
-    delete_rows(table, "rows", "id", {0, 5})
-    table.new_row_delta().add_deletes(equality_deletes(table, "eq", [{"k": "k3"}], ["k"])).commit()
+    delete_rows(table, "id", {0, 5})
+    delete_keys(table, [{"k": "k3"}], ["k"])
     return table, [row for row in rows if row["id"] not in (0, 5) and row["k"] != "k3"]
 
 
@@ -108,7 +143,7 @@ def equality_deletes_by_partition(lake: Lake, version: int) -> tuple[IcebergTabl
     table = lake.create_table("db.scoped", "id BIGINT, part INT", partition_by=["part"], format_version=version)
     rows: list[Row] = [{"id": n % 4, "part": n // 4} for n in range(8)]
     table.append(rows)
-    table.new_row_delta().add_deletes(equality_deletes(table, "eq", [{"id": 2}], ["id"], partition=(1,))).commit()
+    delete_keys(table, [{"id": 2, "part": 1}], ["id"])
     return table, [row for row in rows if row != {"id": 2, "part": 1}]
 
 
@@ -118,7 +153,7 @@ def equality_deletes_of_nulls(lake: Lake, version: int) -> tuple[IcebergTable, l
     table = lake.create_table("db.null_keys", "id BIGINT, k STRING", format_version=version)
     rows: list[Row] = [{"id": n, "k": None if n % 2 else "x"} for n in range(4)]
     table.append(rows)
-    table.new_row_delta().add_deletes(equality_deletes(table, "eq", [{"k": None}], ["k"])).commit()
+    delete_keys(table, [{"k": None}], ["k"])
     return table, [row for row in rows if row["k"] is not None]
 
 
@@ -158,10 +193,21 @@ def nanoseconds(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
 
 @case(3)
 def upgraded_to_v3(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
-    """Position delete files of v2 stay beside new deletion vectors."""
-    table, rows = numbered(lake, 2)
-    delete_rows(table, "v2", "id", {0, 1})
+    """Position delete files of v2 that vectors take the place of."""
+    return _upgraded(lake, version)
+
+
+@case(3)
+def upgraded_to_v3_by_partition(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
+    """Position delete files of v2, each of many data files, stay beside new deletion vectors."""
+    return _upgraded(lake, version, **BY_PARTITION)
+
+
+def _upgraded(lake: Lake, version: int, **properties: str) -> tuple[IcebergTable, list[Row]]:
+    table, rows = _thirds(lake, 2, **properties)
+    delete_rows(table, "id", {0, 1, 9, 18})
     table.upgrade_format_version().to(version).commit()
-    table.append([{"id": 30, "part": 0, "s": "v3"}])
-    delete_rows(table, "v3", "id", {3, 30, 5})
-    return table, [row for row in rows if row["id"] not in (0, 1, 3, 5)]
+    table.append([{"id": 30, "part": 0, "s": "v3"}, {"id": 33, "part": 0, "s": "more"}])
+    delete_rows(table, "id", {3, 30, 5})
+    left = [row for row in rows if row["id"] not in (0, 1, 9, 18, 3, 5)]
+    return table, [*left, {"id": 33, "part": 0, "s": "more"}]

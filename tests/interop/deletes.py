@@ -1,21 +1,25 @@
-"""Delete files and deletion vectors, written with the library's own pieces and committed by a row delta."""
+"""Rows deleted by vectors and delete files of every kind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.data_file import Content, DataFile
-from frazil.iceberg.delete_reader import DeleteReader
+from frazil.iceberg.delete_settings import DeleteSettings, NewDeleteFiles
+from frazil.iceberg.equality_writer import EqualityDeleteWriter
 from frazil.iceberg.manifest import ALL_COLUMNS
+from frazil.iceberg.merge_on_read import MergeOnRead
+from frazil.iceberg.position_files import PositionFiles
 from frazil.iceberg.table import IcebergTable
+from frazil.iceberg.vector_files import VectorFiles
 from frazil.io.data_files import write_data_file
-from frazil.io.deletion_vector import DeletionVector, add_deletion_vector
-from frazil.io.puffin import PuffinWriter
+from frazil.io.deletion_vector import DeletionVector
 from frazil.model.conform import conform
+from frazil.model.expressions import col
 from frazil.model.schema import DELETE_FILE_PATH, DELETE_POS, Schema
 
 
@@ -60,31 +64,13 @@ def _delete_file(
     )
 
 
-def deletion_vectors(
-    table: IcebergTable, name: str, deletes: Iterable[tuple[DataFile, Iterable[int]]]
-) -> Iterator[DataFile]:
-    """One Puffin file with a vector for each data file."""
-    location = f"{table.location}/data/{name}.puffin"
-    writer = PuffinWriter()
-    blobs = [
-        (file, vector, add_deletion_vector(writer, vector, file.file_path))
-        for file, vector in ((file, DeletionVector.from_positions(list(rows))) for file, rows in deletes)
-    ]
-    data = writer.finish({"created-by": "frazil"}).data
-    table.store.write(location, data)
-    for file, vector, blob in blobs:
-        yield DataFile(
-            location,
-            "puffin",
-            vector.cardinality,
-            len(data),
-            file.spec_id,
-            file.partition,
-            Content.POSITION_DELETES,
-            referenced_data_file=file.file_path,
-            content_offset=blob.offset,
-            content_size_in_bytes=blob.length,
-        )
+def delete_keys(table: IcebergTable, rows: list[dict[str, Any]], columns: list[str]) -> None:
+    """Merge-on-read without reading: rows that have these keys are gone."""
+    ids = [table.schema.find(column).id for column in columns]
+    action = table.new_row_delta()
+    for file in EqualityDeleteWriter(table.metadata, table.store, ids).write([pa.RecordBatch.from_pylist(rows)]):
+        action.add_deletes(file)
+    action.commit()
 
 
 def live_files(table: IcebergTable) -> list[DataFile]:
@@ -97,36 +83,19 @@ def live_files(table: IcebergTable) -> list[DataFile]:
     ]
 
 
-def delete_rows(table: IcebergTable, name: str, column: str, values: set[Any]) -> None:
+def delete_rows(table: IcebergTable, column: str, values: set[Any]) -> None:
     """Merge-on-read: positions of the rows whose column has one of the values, in files or vectors as v2 or v3 ask."""
-    found = table.scan(columns=[column, "_file", "_pos"]).to_arrow().to_pylist()
-    positions: dict[str, list[int]] = {}
-    for row in found:
-        if row[column] in values:
-            positions.setdefault(row["_file"], []).append(row["_pos"])
-    action = table.new_row_delta()
-    tasks = [task for task in table.scan().plan().tasks() if task.file.file_path in positions]
-    if table.format_version >= 3:
-        reader = DeleteReader(table.store, table.metadata)
-        wanted: list[tuple[DataFile, set[int]]] = []
-        for task in tasks:
-            gone = set(positions[task.file.file_path])
-            wanted.append((task.file, gone))
-            # a vector takes the place of all earlier deletes of its file: readers skip position files beside it
-            before = reader.positions(task.file, task.deletes)
-            gone.update(() if before is None else before.positions.tolist())
-            for old in task.deletes:
-                if old.is_deletion_vector:
-                    action.remove_deletes(old)
-        for file in deletion_vectors(table, name, wanted):
-            action.add_deletes(file)
-    else:
-        by_partition: dict[tuple[int, tuple[Any, ...]], list[str]] = {}
-        for task in tasks:
-            by_partition.setdefault((task.file.spec_id, task.file.partition), []).append(task.file.file_path)
-        for number, ((spec_id, partition), paths) in enumerate(by_partition.items()):
-            chosen = {path: positions[path] for path in paths}
-            action.add_deletes(
-                position_deletes(table, f"{name}-{number}", chosen, spec_id=spec_id, partition=partition)
-            )
+    MergeOnRead(table).delete(col(column).isin(values))
+
+
+def mark_all_rows(table: IcebergTable, path: str) -> None:
+    """Delete all rows of a data file, which stays in the table, as some writers leave it."""
+    [task] = [task for task in table.scan().plan().tasks() if task.file.file_path == path]
+    places, settings = NewDeleteFiles(table.metadata, table.store), DeleteSettings.of(table.metadata)
+    vectors, positions = VectorFiles(table.store, places, 1), PositionFiles(table.store, places, settings)
+    files = vectors if table.format_version >= 3 else positions
+    files.add(task.file, DeletionVector.from_positions(range(task.file.record_count)))
+    action = table.new_row_delta().add_deletes(files.close()[0])
+    for old in task.deletes:
+        action.remove_deletes(old)
     action.commit()

@@ -257,7 +257,7 @@ def test_taking_turns(catalog: SqlCatalog, lake: Lake, version: int):
     both()
     if version == 2:
         ours.append([{"id": 50, "part": 1, "text": "z"}])
-        delete_rows(ours, "turns", "id", {1, 50})
+        delete_rows(ours, "id", {1, 50})
         both()
         theirs.delete("id = 4")  # rewrites a file that has position deletes
         both()

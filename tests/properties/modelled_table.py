@@ -14,10 +14,13 @@ from frazil.iceberg.actions.action import Context
 from frazil.iceberg.data_file import Content, DataFile
 from frazil.iceberg.delete_index import is_vector, target_paths
 from frazil.iceberg.delete_reader import DeleteReader
+from frazil.iceberg.delete_writer import DeleteWriter, WrittenDeletes
 from frazil.iceberg.manifest import ALL_COLUMNS
+from frazil.iceberg.merge_on_read import MergeOnRead, fill
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.read import TaskReader
+from frazil.iceberg.rewrite import CopyOnWrite
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable, TableTransaction
 from frazil.iceberg.write import RowWriter
@@ -28,7 +31,7 @@ from frazil.model.partition import parse_partition_by
 from frazil.model.schema import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID, Schema
 from frazil.model.types import LongType, NestedField, StringType
 from tests.properties.memory_table import forget, new_table
-from tests.properties.row_deletes import deletion_vectors, equality_deletes, old_positions, position_deletes
+from tests.properties.row_deletes import equality_deletes, position_deletes
 
 SCHEMA = Schema(
     (
@@ -181,8 +184,10 @@ class ModelledTable:
 
     def delete(self, data: st.DataObject, table: IcebergTable, branch: str) -> Change:
         where, matches = self.filter(data)
+        marks = table.format_version > 1 and data.draw(st.booleans())
+        work = MergeOnRead if marks else CopyOnWrite
         return Change(
-            lambda: table.delete(where, branch=branch),
+            lambda: work(table, branch).delete(where),
             lambda rows: {n: row for n, row in rows.items() if not matches(row)},
         )
 
@@ -234,20 +239,14 @@ class ModelledTable:
             for task in self.tasks(table, branch)
         ]
         hit = [(task, positions) for task, positions in hit if positions]
-        added: list[DataFile] = []
-        removed: dict[Any, DataFile] = {}
-        if table.format_version >= 3:
-            vectors = []
-            for task, positions in hit:
-                old = old_positions(table, task.file, task.deletes)
-                vectors.append((task.file, old.union(DeletionVector.from_positions(positions))))
-                removed.update((delete.key, delete) for delete in task.deletes if delete.is_deletion_vector)
-            added = deletion_vectors(table, vectors)
+        written = WrittenDeletes()
+        if table.format_version >= 3 or data.draw(st.booleans()):
+            told = {"write.delete.granularity": data.draw(st.sampled_from(["file", "partition"]))}
+            work = ((task, DeletionVector.from_positions(positions)) for task, positions in hit)
+            written = DeleteWriter(table.metadata, table.store, properties=told).write(work)
+            assert written.deleted_rows == len(gone)
         else:
-            names_file = data.draw(st.booleans())
-            for task, positions in hit:
-                pair = [(task.file, positions)]
-                added.append(position_deletes(table, pair, names_file=names_file, full_bounds=names_file))
+            written.added.extend(position_deletes(table, [(task.file, at)], full_bounds=False) for task, at in hit)
         checks = data.draw(st.booleans())
 
         def commit() -> None:
@@ -255,11 +254,7 @@ class ModelledTable:
             delta.validate_data_files_exist(task.file.file_path for task, _ in hit)
             if checks:
                 delta.validate_deleted_files().validate_no_conflicting_deletes()
-            for file in added:
-                delta.add_deletes(file)
-            for file in removed.values():
-                delta.remove_deletes(file)
-            delta.commit()
+            fill(delta, written, written.emptied).commit()
 
         return Change(commit, lambda found: {n: row for n, row in found.items() if n not in gone})
 

@@ -11,12 +11,13 @@ import pyarrow as pa
 from frazil import ambient
 from frazil.iceberg.data_file import Content, DataFile
 from frazil.iceberg.delete_reader import DeleteReader
+from frazil.iceberg.delete_settings import NewDeleteFiles
 from frazil.iceberg.table import IcebergTable
+from frazil.iceberg.vector_files import VectorFiles
 from frazil.iceberg.write import as_data_file
 from frazil.io.data_files import write_data_file
-from frazil.io.deletion_vector import DeletionVector, add_deletion_vector
+from frazil.io.deletion_vector import DeletionVector
 from frazil.io.metrics import MetricsModes
-from frazil.io.puffin import PuffinWriter
 from frazil.model.arrow import array_from_canonical, schema_to_arrow
 from frazil.model.schema import DELETE_FILE_PATH, DELETE_POS, Schema
 
@@ -79,25 +80,10 @@ def equality_deletes(
 
 def deletion_vectors(table: IcebergTable, vectors: Sequence[tuple[DataFile, DeletionVector]]) -> list[DataFile]:
     """One Puffin file with a vector for each data file."""
-    writer = PuffinWriter()
-    blobs = [add_deletion_vector(writer, vector, file.file_path) for file, vector in vectors]
-    location, made = _location(table, "puffin"), writer.finish({"created-by": "a test"})
-    table.store.write(location, made.data)
-    return [
-        DataFile(
-            location,
-            "puffin",
-            vector.cardinality,
-            len(made.data),
-            file.spec_id,
-            file.partition,
-            Content.POSITION_DELETES,
-            referenced_data_file=file.file_path,
-            content_offset=blob.offset,
-            content_size_in_bytes=blob.length,
-        )
-        for (file, vector), blob in zip(vectors, blobs, strict=True)
-    ]
+    files = VectorFiles(table.store, NewDeleteFiles(table.metadata, table.store), 1 << 20)
+    for file, vector in vectors:
+        files.add(file, vector)
+    return files.close()
 
 
 def old_positions(table: IcebergTable, file: DataFile, deletes: Sequence[DataFile]) -> DeletionVector:

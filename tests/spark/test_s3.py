@@ -94,7 +94,7 @@ def test_a_failed_task_leaves_nothing_behind(spark, name, table):
 
 def test_deletes_that_others_made_are_applied(spark, name, table, s3_lake):
     spark.sql(f"CREATE TABLE {name} TBLPROPERTIES ('format-version' = '3') AS SELECT id FROM range(10)")
-    delete_rows(table(), "deletes", "id", {2, 3, 7})
+    delete_rows(table(), "id", {2, 3, 7})
     assert spark.table(name).count() == 7
     assert rows(spark.table(name)) == [(number,) for number in (0, 1, 4, 5, 6, 8, 9)]
     assert rows(spark.table(name).where("id < 4")) == [(0,), (1,)]

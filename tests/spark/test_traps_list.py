@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from frazil.spark.attach import bridge_of
-from tests.interop.deletes import delete_rows
+from tests.interop.deletes import delete_rows, mark_all_rows
 
 HERE = Path(__file__).parent
 SCAN, SQL, ERRORS, SESSION = "scan/test_traps.py", "test_traps_sql.py", "test_errors.py", "test_session.py"
@@ -182,7 +182,7 @@ def test_rows_of_rare_types_are_whole_after_deletes(sql: Callable[..., Any], spa
     source = spark.range(0, 60, 1, 1).selectExpr("id", *(f"{values[column]} AS {column}" for column in kinds))
     source.writeTo(name).append()
     gone = set(range(60)) - {0, 7, 8, 9, 33, 59}
-    delete_rows(table.refresh(), "gone", "id", gone)
+    delete_rows(table.refresh(), "id", gone)
     shown = ["id", *(f"to_json(v) AS {column}" if column == "v" else f"CAST({column} AS STRING)" for column in kinds)]
     found = spark.read.option("frazil.scan", "native").table(name).selectExpr(*shown).collect()
     kept = [row for row in source.selectExpr(*shown).collect() if row.id not in gone]
@@ -200,10 +200,11 @@ def test_a_file_of_which_all_but_the_last_row_is_deleted(
     """Whole batches are gone: looking whether there is a next one must go past them."""
     table = lake.create_table(name.removeprefix("lake."), "id BIGINT, s STRING", format_version=3)
     spark.range(0, 20_000, 1, 1).selectExpr("id", "concat('s', id) AS s").writeTo(name).append()
-    delete_rows(table.refresh(), "gone", "id", set(range(19_999)))
+    delete_rows(table.refresh(), "id", set(range(19_999)))
     assert sql(f"SELECT * FROM {name}") == [(19_999, "s19999")]
     assert sql(f"SELECT count(*), max(_pos) FROM {name} WHERE id >= 0") == [(1, 19_999)]
-    delete_rows(table.refresh(), "all", "id", {19_999})
+    [path] = table.refresh().scan().plan().file_paths
+    mark_all_rows(table, path)
     assert sql(f"SELECT s FROM {name}") == []
     assert sql(f"SELECT count(*) FROM {name}") == [(0,)]
 

@@ -19,8 +19,6 @@ from frazil.io.store import Store
 SUFFIX = "-deletes"
 """How the names of delete files end, before their extension."""
 
-_BLOOM = "write.parquet.bloom-filter-"
-
 
 @dataclass(frozen=True, slots=True)
 class DeleteSettings:
@@ -53,7 +51,7 @@ class DeleteSettings:
 
 def _as_of_data(properties: Mapping[str, str]) -> dict[str, str]:
     """Properties as writers of data files know them: `write.delete.parquet.*` in the place of `write.parquet.*`."""
-    result = {name: text for name, text in properties.items() if not name.startswith(_BLOOM)}
+    result = dict(properties)
     for kind in ("parquet", "avro", "orc"):
         told = props.PropertyReader(properties).with_prefix(f"write.delete.{kind}.")
         result.update({f"write.{kind}.{name}": text for name, text in told.items()})

@@ -142,6 +142,24 @@ def test_rows_that_java_deletes_and_changes_are_gone_for_us(sql: Sql, lake: Lake
         assert sql(question.format("java")) == sql(question.format("lake"))
 
 
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_deleted_in_turns(sql: Sql, lake: Lake, name: str, version: int, granularity: str) -> None:
+    """Each takes in what the other deleted of the same files; in the end, of one partition, everything."""
+    properties = {"write.delete.mode": "merge-on-read", "write.delete.granularity": granularity}
+    make(sql, "java", name, version, "s", **properties)
+    sql(f"INSERT INTO java.{name} (id, i, s) SELECT id, CAST(id AS INT), 'iceberg' FROM range(100, 1100)")
+    for ours, java in (("id IN (103, 500, 1099)", "id % 7 = 0"), ("id < 600", "id % 11 = 0"), ("id < 700", "id = 702")):
+        lake.table(name).delete(f"id >= 100 AND {ours}")
+        agree(sql, lake, name)
+        sql(f"DELETE FROM java.{name} WHERE id >= 100 AND {java}")
+        agree(sql, lake, name)
+    left = {number for number in range(700, 1100) if number % 7 and number % 11} - {702, 1099}
+    assert {row[0] for row in agree(sql, lake, name)} == {1, 2, 3} | left
+    lake.table(name).delete("id >= 100")
+    assert len(agree(sql, lake, name)) == 3
+
+
 @pytest.mark.parametrize("fmt", ["orc", "avro"])
 @pytest.mark.parametrize(("writer", "other"), SIDES)
 def test_other_file_formats(sql: Sql, lake: Lake, name: str, writer: str, other: str, fmt: str) -> None:

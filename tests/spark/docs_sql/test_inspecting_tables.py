@@ -155,7 +155,7 @@ def table(spark: SparkSession, prod: Lake) -> Iterator[IcebergTable]:
     world.sql(f"CALL prod.system.rollback_to_snapshot('db.table', {first.snapshot_id})")
     world.sql("INSERT INTO prod.db.table VALUES (4, 'd', 'y')")
     made = prod.table("db.table")
-    delete_rows(made, "positions", "id", {1})
+    delete_rows(made, "id", {1})
     where = next(file for file in live_files(made) if file.partition == ("y",))
     gone = equality_deletes(made, "equality", [{"id": 3}], ["id"], spec_id=where.spec_id, partition=where.partition)
     made.new_row_delta().add_deletes(gone).commit()
@@ -329,14 +329,14 @@ def test_partitions_of_a_table_without_partitions_have_no_partition(world: World
 def test_position_deletes(ask: Any, table: IcebergTable) -> None:
     [(path, position, row, partition, spec_id, by)] = ask("SELECT * FROM prod.db.table.position_deletes")
     assert (position, row, partition, spec_id) == (0, None, ("x",), 0)
-    assert by.endswith("positions-0.parquet")
+    assert by.endswith("-deletes.parquet")
     assert ask("SELECT DISTINCT _file FROM prod.db.table WHERE id = 2") == [(path,)]
 
 
 def test_position_deletes_of_vectors_tell_where_they_are(world: World) -> None:
     world.sql("CREATE TABLE prod.db.v3 (id BIGINT) USING iceberg TBLPROPERTIES ('format-version' = '3')")
     world.sql("INSERT INTO prod.db.v3 SELECT id FROM range(0, 5, 1, 1)")
-    delete_rows(world.table("db.v3"), "gone", "id", {1, 3})
+    delete_rows(world.table("db.v3"), "id", {1, 3})
     found = world.sql("SELECT pos, content_offset > 0, content_size_in_bytes > 0 FROM prod.db.v3.position_deletes")
     assert sorted(found) == [(1, True, True), (3, True, True)]
 

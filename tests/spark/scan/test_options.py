@@ -26,7 +26,7 @@ def grown(lake: Lake) -> IcebergTable:
     table = lake.create_table("db.grown", "a BIGINT", format_version=3)
     table.append([{"a": 0}, {"a": 10}])
     table.append([{"a": 1}, {"a": 11}])
-    delete_rows(table, "gone", "a", {1})
+    delete_rows(table, "a", {1})
     table.update_schema().add_column("b", "long").commit()
     table.append([{"a": 2, "b": 2}])
     table.overwrite([{"a": 99, "b": 99}], where="a = 10")

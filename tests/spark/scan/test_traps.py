@@ -300,7 +300,7 @@ def deleted(lake: Lake, spark: SparkSession) -> IcebergTable:
     for start in range(0, 9000, 3000):
         table.append(_rows_of_all_types(spark, start, start + 3000))
     gone = {i for i in range(3000) if i % 3 == 0} | set(range(3500, 5200)) | {5999}
-    delete_rows(table, "gone", "id", gone)
+    delete_rows(table, "id", gone)
     return table
 
 
@@ -372,7 +372,7 @@ def upserted(lake: Lake, spark: SparkSession) -> IcebergTable:
         olds = [{"old": "o20"}, {"old": "o3020"}]
         action.add_deletes(equality_deletes(table, f"old-{partition[0]}", olds, ["old"], **members))
     action.commit()
-    delete_rows(table, "vectors", "id", {30, 31, 3030, 5999})
+    delete_rows(table, "id", {30, 31, 3030, 5999})
     table.update_schema().drop_column("old").commit()
     return table
 
@@ -399,7 +399,7 @@ def test_equality_deletes_of_all_kinds_take_their_rows(upserted: IcebergTable, s
 
 def test_rows_keep_their_ids_through_deletes(make: Callable[..., IcebergTable], sql: Sql) -> None:
     table = make("a BIGINT, b BIGINT", numbers(6))
-    delete_rows(table, "gone", "a", {0, 3})
+    delete_rows(table, "a", {0, 3})
     found = sql(f"SELECT a, _row_id, _last_updated_sequence_number, _pos FROM {name(table)} ORDER BY a")
     assert found == [(i, i, 1, i) for i in (1, 2, 4, 5)]
 
