@@ -252,6 +252,19 @@ def test_a_table_inside_the_tables_folder_is_left_alone():
     assert ids_in(at.table("db.inner")) == [5, 6]
 
 
+def test_a_registered_copy_does_not_remove_what_the_original_needs():
+    """Its location is the original's folder, and it does not know what the original has done since."""
+    at = place("folder")
+    table = new_table(at)
+    table.append(rows_of(1))
+    copy = at.lake.register_table("db.copy", table.metadata_location)
+    table.append(rows_of(2))
+    ambient.sleep(4 * DAY)
+    result = copy.remove_orphan_files()
+    assert (len(result), len(result.problems)) == (0, 1)
+    assert ids_in(at.table()) == [1, 2]
+
+
 # Schemes and authorities.
 
 

@@ -236,8 +236,8 @@ class _Listing:
 
     names: Names
     left: dict[Prefix, pa.Table]
-    table_roots: set[str]
-    """Paths of folders that have a table's metadata in them."""
+    metadata_files: dict[str, dict[str, int]]
+    """Metadata files by the folder of their table, and when each was written: by path, young ones too."""
     doubts: list[tuple[Prefix, Prefix, pa.Array]] = field(default_factory=list)
     """Paths that metadata has under another prefix than the listing: the metadata's, the listing's, the paths."""
 
@@ -249,19 +249,20 @@ class _Listing:
         base = search.names.paths(pa.array([folder], pa.string()))[0].as_py()
         hidden = HiddenPaths(metadata.partition_specs)
         left: dict[Prefix, list[pa.Table]] = {}
-        roots: set[str] = set()
+        metadata_files: dict[str, dict[str, int]] = {}
         limit = pa.scalar(search.older_than_ms, _MOMENT)
         for part in parts:
             keyed = part.append_column("key", search.names.paths(part["location"].combine_chunks()))
             keyed = keyed.filter(pc.starts_with(keyed["key"], f"{base}/"))
-            roots.update(_table_roots(keyed["key"]))
+            for root, file, modified_ms in _metadata_listed(keyed):
+                metadata_files.setdefault(root, {})[file] = modified_ms
             keyed = keyed.filter(pc.less(keyed["modified"], limit))
             relative = pc.utf8_slice_codeunits(keyed["key"], len(base) + 1)
             keyed = keyed.filter(pc.invert(hidden.mask(relative)))
             if keyed.num_rows:
                 for prefix, rows in search.names.split(keyed["location"].combine_chunks()).items():
                     left.setdefault(prefix, []).append(keyed.take(rows))
-        return cls(search.names, {prefix: pa.concat_tables(found) for prefix, found in left.items()}, roots)
+        return cls(search.names, {prefix: pa.concat_tables(found) for prefix, found in left.items()}, metadata_files)
 
     def subtract(self, needed: pa.Array) -> None:
         """Take off what is needed; what is needed under another prefix becomes a doubt."""
@@ -278,17 +279,26 @@ class _Listing:
                     self.doubts.append((told, prefix, table["key"].filter(known).combine_chunks()))
 
     def subtract_other_tables(self, state: TableState) -> list[str]:
-        """Take off the files of tables inside this table's folder; which those are."""
-        own = [state.metadata.location, *(locations.parent(file) for file in _metadata_files(state))]
-        own_roots = set(self.names.paths(pa.array(own, pa.string())).to_pylist())
+        """Take off the files of other tables that have their metadata in this table's folder; which those are."""
         problems = []
-        for root in sorted(self.table_roots):
-            if root in own_roots or f"{root}/metadata" in own_roots:
-                continue
-            problems.append(f"{root} is another table inside this one's folder; its files were left alone")
-            for prefix, table in self.left.items():
-                self.left[prefix] = table.filter(pc.invert(pc.starts_with(table["key"], f"{root}/")))
+        for root in sorted(self.metadata_files):
+            if self._is_another(root, state):
+                problems.append(f"{root} is the folder of another table too; its files were left alone")
+                for prefix, table in self.left.items():
+                    self.left[prefix] = table.filter(pc.invert(pc.starts_with(table["key"], f"{root}/")))
         return problems
+
+    def _is_another(self, root: str, state: TableState) -> bool:
+        """Whether a table in that folder is not this one, going by its metadata files."""
+        known = self.names.paths(pa.array(_metadata_files(state), pa.string())).to_pylist()
+        if known[0].startswith(f"{root}/metadata/"):
+            return False
+        (own,) = self.names.paths(pa.array([state.metadata.location], pa.string())).to_pylist()
+        if root != own and not any(file.startswith(f"{root}/metadata/") for file in known):
+            return True
+        # a registered copy's metadata goes elsewhere: if new ones still come here, the original lives on
+        logged_ms = min((entry.timestamp_ms for entry in state.metadata.metadata_log), default=0)
+        return any(file not in known and time >= logged_ms for file, time in self.metadata_files[root].items())
 
     def settle_doubts(self, mode: PrefixMismatchMode) -> None:
         """Decide about files that metadata names under another prefix, unless it names them under their own too."""
@@ -346,9 +356,13 @@ def _given(files: pa.Table) -> pa.Table:
     return pa.table([paths.cast(pa.string()), pa.nulls(len(files), pa.int64()), moments], schema=_FILES)
 
 
-def _table_roots(keys: pa.ChunkedArray) -> list[str]:
-    found = keys.filter(pc.match_substring_regex(keys, _METADATA_FILE)).combine_chunks()
-    return pc.unique(pc.extract_regex(found, _METADATA_FILE).field("root")).to_pylist()  # type: ignore[no-any-return]
+def _metadata_listed(keyed: pa.Table) -> Iterator[tuple[str, str, int]]:
+    """The metadata files among listed ones: the folder of their table, their path, their time."""
+    found = keyed.filter(pc.match_substring_regex(keyed["key"], _METADATA_FILE))
+    keys = found["key"].combine_chunks()
+    roots = pc.extract_regex(keys, _METADATA_FILE).field("root")
+    times = found["modified"].cast(pa.int64())
+    return zip(roots.to_pylist(), keys.to_pylist(), times.to_pylist(), strict=True)
 
 
 # Deleting.
