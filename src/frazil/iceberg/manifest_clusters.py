@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.iceberg.manifest_list import ManifestFile
-from frazil.iceberg.planning import SummaryStats
-from frazil.model.types import StructType
+from frazil.model.types import StructType, Type, UuidType
+from frazil.model.values import bounds_to_array
 
 _FULL_ENOUGH = 0.75
 """Manifests that are so full on average are not too many: sizes are estimates, and must not be worked at for ever."""
@@ -66,12 +66,13 @@ def _ranges(members: Sequence[ManifestFile], type_: StructType, field: int) -> t
     """The least and greatest value of a partition field in each manifest, as ranks: values, then NaN, then null."""
     column = type_.fields[field]
     summaries = [None if one.partitions is None else one.partitions[field] for one in members]
-    stats = SummaryStats(members, type_).column(column.id)
-    assert stats is not None
-    bounds = pa.concat_arrays([_sortable(stats.lower), _sortable(stats.upper)])
-    ranks = pc.rank(bounds, tiebreaker="dense", null_placement="at_end").to_numpy().astype(np.int64)
-    nan, null = int(ranks.max()) + 1, int(ranks.max()) + 2
-    ranks = np.where(bounds.is_null().to_numpy(zero_copy_only=False), null, ranks)
+    ends = [None if one is None else one.lower_bound for one in summaries]
+    ends += [None if one is None else one.upper_bound for one in summaries]
+    bounds = _sortable(column.type, pa.array(ends, pa.binary()))
+    values = pc.unique(bounds.drop_null())
+    nan, null = len(values), len(values) + 1
+    places = pc.index_in(bounds, value_set=values.take(pc.sort_indices(values)))
+    ranks = pc.fill_null(places, null).to_numpy().astype(np.int64)
     lower, upper = ranks[: len(members)].copy(), ranks[len(members) :].copy()
     for index, summary in enumerate(summaries):
         if summary is None:
@@ -84,8 +85,11 @@ def _ranges(members: Sequence[ManifestFile], type_: StructType, field: int) -> t
     return lower, upper
 
 
-def _sortable(values: pa.Array | None) -> pa.Array:
-    assert values is not None
+def _sortable(type_: Type, bounds: pa.Array) -> pa.Array:
+    """Bounds as values in the order that a rewrite sorts by."""
+    if isinstance(type_, UuidType):
+        return bounds
+    values = bounds_to_array(type_, bounds)
     if pa.types.is_boolean(values.type):
         return values.cast(pa.int8())
     return values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
