@@ -18,7 +18,7 @@ def table(tmp_path: Path) -> IcebergTable:
     """Appends of 0, 1 and 2, an overwrite of 1 by 9 after the second, and manifests rewritten at the end."""
     lake = frazil.connect(tmp_path)
     lake.create_namespace("db")
-    made = lake.create_table("db.t", "a BIGINT", properties={"commit.manifest.min-count-to-merge": "2"})
+    made = lake.create_table("db.t", "a BIGINT", properties={"commit.manifest-merge.enabled": "false"})
     made.append([{"a": 0}])
     made.append([{"a": 1}])
     made.overwrite([{"a": 9}], where="a = 1")

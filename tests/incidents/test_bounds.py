@@ -99,13 +99,15 @@ def test_a_sequence_number_of_zero_is_not_lost():
         table.append(rows_of(number))
         manifests = Context(table.metadata, table.store).manifests(table.current_snapshot)
         assert min(manifest.min_sequence_number for manifest in manifests) == 0
+    table.update_properties().set("commit.manifest-merge.enabled", "false").commit()
+    table.append(rows_of(5))
     found = {file.data_sequence_number for file in data_files(again(table))}
-    assert found == {0, 1, 2}
-    table.rewrite_manifests().commit()
+    assert found == {0, 1, 2, 3}
+    assert table.rewrite_manifests().commit().result.rewritten_manifests_count == 2
     assert {file.data_sequence_number for file in data_files(again(table))} == found
     table.new_row_delta().add_deletes(equality_deletes(table, "id", 1, 3)).commit()
-    assert ids_in(again(table)) == [2, 4]
-    assert [file.data_sequence_number for file in delete_files(again(table))] == [4]
+    assert ids_in(again(table)) == [2, 4, 5]
+    assert [file.data_sequence_number for file in delete_files(again(table))] == [5]
 
 
 # Transforms.

@@ -139,10 +139,16 @@ def _field_id(column: pa.Field) -> int:
     return int((column.metadata or {}).get(b"PARQUET:field_id", -1))
 
 
-def read_manifest_list(store: Store, snapshot: Snapshot, specs: Mapping[int, PartitionSpec]) -> list[ManifestFile]:
-    """The manifests of a snapshot; a v1 snapshot may name them inline, without a list."""
+def read_manifest_list(
+    store: Store, snapshot: Snapshot, specs: Mapping[int, PartitionSpec], *, remember: bool = True
+) -> list[ManifestFile]:
+    """The manifests of a snapshot; a v1 snapshot may name them inline, without a list.
+
+    Who decides about deleting files does not `remember`: only what can be read now counts.
+    """
     if snapshot.manifest_list is not None:
-        manifests = list(_remembered(store, snapshot.manifest_list))
+        path = snapshot.manifest_list
+        manifests = list(_remembered(store, path) if remember else _parsed(store, path))
     else:
         manifests = [_inline(store, path, snapshot) for path in snapshot.manifests]
     for manifest in manifests:
@@ -157,11 +163,15 @@ def read_manifest_list(store: Store, snapshot: Snapshot, specs: Mapping[int, Par
 def _remembered(store: Store, path: str) -> Sequence[ManifestFile]:
     found = _known.get((store, path))
     if found is None:
-        with naming(path):
-            found = tuple(parse_manifest_list(store.read(path)))
+        found = tuple(_parsed(store, path))
         if len(found) <= _SHORT:
             _known.put((store, path), found)
     return found
+
+
+def _parsed(store: Store, path: str) -> list[ManifestFile]:
+    with naming(path):
+        return parse_manifest_list(store.read(path))
 
 
 def _inline(store: Store, path: str, snapshot: Snapshot) -> ManifestFile:

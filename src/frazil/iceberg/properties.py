@@ -34,7 +34,9 @@ class Property(Generic[T]):
     parse: Callable[[str, str], T]
 
 
-def _integer(minimum: int, maximum: int) -> Callable[[str, str], int]:
+def integer(minimum: int, maximum: int) -> Callable[[str, str], int]:
+    """Reads integers of a range."""
+
     def parse(name: str, text: str) -> int:
         try:
             number = int(text) if text.isascii() else None
@@ -50,13 +52,16 @@ def _integer(minimum: int, maximum: int) -> Callable[[str, str], int]:
     return parse
 
 
-def _boolean(name: str, text: str) -> bool:
+def boolean(name: str, text: str) -> bool:
+    """Reads true and false."""
     if text.lower() not in ("true", "false"):
         raise InvalidArgument(f"property {name} is {text!r}, not true or false", hint=f"set {name} to true or false")
     return text.lower() == "true"
 
 
-def _choice(options: tuple[str, ...]) -> Callable[[str, str], str]:
+def choice(options: tuple[str, ...]) -> Callable[[str, str], str]:
+    """Reads one of some words."""
+
     def parse(name: str, text: str) -> str:
         if text.lower() not in options:
             raise InvalidArgument(f"property {name} is {text!r}", hint=f"use one of {', '.join(options)}")
@@ -79,24 +84,24 @@ def _known(prop: Property[T]) -> Property[T]:
 
 
 def _number(name: str, default: int, minimum: int = 0, maximum: int = LONG_MAX) -> Property[int]:
-    return _known(Property(name, default, _integer(minimum, maximum)))
+    return _known(Property(name, default, integer(minimum, maximum)))
 
 
 def _maybe_number(name: str, minimum: int = 0, maximum: int = LONG_MAX) -> Property[int | None]:
-    prop: Property[int | None] = Property(name, None, _integer(minimum, maximum))
+    prop: Property[int | None] = Property(name, None, integer(minimum, maximum))
     return _known(prop)
 
 
 def _flag(name: str, default: bool) -> Property[bool]:
-    return _known(Property(name, default, _boolean))
+    return _known(Property(name, default, boolean))
 
 
 def _word(name: str, default: str, *options: str) -> Property[str]:
-    return _known(Property(name, default, _choice(options) if options else _text))
+    return _known(Property(name, default, choice(options) if options else _text))
 
 
 def _maybe(name: str, *options: str) -> Property[str | None]:
-    prop: Property[str | None] = Property(name, None, _choice(options) if options else _text)
+    prop: Property[str | None] = Property(name, None, choice(options) if options else _text)
     return _known(prop)
 
 

@@ -98,7 +98,7 @@ class Reachability:
 
         def read(snapshot: Snapshot) -> list[ManifestFile] | FrazilError:
             try:
-                return read_manifest_list(self._store, snapshot, self._specs)
+                return read_manifest_list(self._store, snapshot, self._specs, remember=False)
             except FrazilError as error:
                 return error
 
@@ -111,7 +111,7 @@ class Reachability:
         for entries in self._reader.read(manifests, _COLUMNS):
             live = entries.filter(entries.live)
             paths = live.column(ids.FILE_PATH)
-            yield pa.table({"key": _keys(paths), "path": paths, "content": live.column(ids.CONTENT)})
+            yield pa.table({"key": keys_of(paths), "path": paths, "content": live.column(ids.CONTENT)})
 
     def only_expired(self, expired: Sequence[Snapshot], retained: Sequence[Snapshot], *, content: bool = True) -> Files:
         """What the expired snapshots reach and the retained ones do not; without `content`, metadata files only.
@@ -198,10 +198,11 @@ def location_keys(locations: Sequence[str]) -> list[str]:
     >>> location_keys(["file:/w//t/a", "/w/t/a", "s3a://b/k", "S3://b/k"])
     ['/w/t/a', '/w/t/a', 's3:/b/k', 's3:/b/k']
     """
-    return _keys(pa.array(locations, pa.string())).to_pylist()  # type: ignore[no-any-return]
+    return keys_of(pa.array(locations, pa.string())).to_pylist()  # type: ignore[no-any-return]
 
 
-def _keys(paths: pa.Array) -> pa.Array:
+def keys_of(paths: pa.Array) -> pa.Array:
+    """`location_keys` of a column."""
     if pc.any(pc.match_substring_regex(paths, r"^[^:/]*[A-Z][^:/]*:/")).as_py():
         schemes = pc.utf8_lower(pc.replace_substring_regex(paths, r"(?s)^([^:/]*:)?.*", r"\1"))
         paths = pc.binary_join_element_wise(schemes, pc.replace_substring_regex(paths, r"^[^:/]*:", ""), "")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.iceberg.committer import Committer, TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.refs import MAIN, SnapshotRef
-from frazil.iceberg.scan import Scan, as_expression, choose_snapshot, columns_of
+from frazil.iceberg.scan import Scan, as_expression, choose_snapshot, columns_of, to_millis
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.transaction import Transaction
 from frazil.io.store import Store
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.actions.update_spec import UpdateSpec
     from frazil.iceberg.actions.update_statistics import UpdateStatistics
     from frazil.iceberg.actions.upgrade_format_version import UpgradeFormat
+    from frazil.iceberg.orphans import OrphanFiles
     from frazil.iceberg.row_changes import RowChanges
     from frazil.spark.changes.builder import Merge
 
@@ -380,6 +381,80 @@ class IcebergTable(Changes):
         from frazil.spark.changes.builder import merge_rows
 
         return merge_rows(self, source, on, spark, branch)
+
+    # History: which snapshot is current.
+
+    def rollback_to_snapshot(self, snapshot_id: int) -> Snapshot:
+        """Go back to a snapshot that the current one comes from; it is the current one then."""
+        self.rollback().to_snapshot(snapshot_id).commit()
+        return self.snapshot(snapshot_id)
+
+    def rollback_to_timestamp(self, time: int | str | datetime) -> Snapshot:
+        """Go back to the newest snapshot that the current one comes from and that was made before a time."""
+        self.rollback().to_timestamp(to_millis(time)).commit()
+        return self.history[0]
+
+    def set_current_snapshot(self, snapshot: int | str) -> Snapshot:
+        """Make any snapshot the current one: by its id, or by the name of a branch or tag."""
+        self.rollback().set_current(snapshot).commit()
+        return self.history[0]
+
+    def cherrypick_snapshot(self, snapshot_id: int) -> Snapshot:
+        """Make a snapshot's change again on top of the current one; the snapshot that the table is at then."""
+        return self.snapshot(self.cherry_pick(snapshot_id).commit().snapshot_id)
+
+    def publish_changes(self, wap_id: str) -> Snapshot:
+        """Make the change current that was staged under a `wap.id`."""
+        from frazil.iceberg.actions.cherry_pick import staged_snapshot
+
+        return self.cherrypick_snapshot(staged_snapshot(self.metadata, wap_id).snapshot_id)
+
+    def fast_forward(self, branch: str, to: str) -> Snapshot:
+        """Move a branch on to where another branch or tag is, if nothing of it is lost by that."""
+        self.manage_refs().fast_forward(branch, to).commit()
+        return self.snapshot(self.metadata.ref(branch).snapshot_id)
+
+    def ancestors_of(self, snapshot: int | str | None = None) -> list[Snapshot]:
+        """A snapshot, by id or by the name of a branch or tag, and those before it, newest first; the current one's,
+        if not told.
+        """
+        if snapshot is None:
+            return self.history
+        start = self.metadata.ref(snapshot).snapshot_id if isinstance(snapshot, str) else snapshot
+        return list(self.metadata.ancestors_of(self.snapshot(start).snapshot_id))
+
+    # Upkeep; `expire_snapshots` and `rewrite_manifests` are actions.
+
+    def remove_orphan_files(
+        self,
+        *,
+        older_than: int | str | datetime | None = None,
+        location: str | None = None,
+        dry_run: bool = False,
+        max_concurrent_deletes: int | None = None,
+        equal_schemes: Mapping[str, str] | None = None,
+        equal_authorities: Mapping[str, str] | None = None,
+        prefix_mismatch_mode: str = "ERROR",
+        files: pa.Table | None = None,
+    ) -> OrphanFiles:
+        """Delete files in the table's folder that no snapshot or other metadata of it needs.
+
+        Only files from before `older_than` count: three days ago if not told, and never less than one, since a writer
+        may be about to commit what it wrote. `files` is a listing (`file_path`, `last_modified`) to look at instead.
+        """
+        from frazil.iceberg.orphans import OrphanSearch, remove_orphan_files
+
+        search = OrphanSearch.of(
+            older_than=older_than,
+            location=location,
+            equal_schemes=equal_schemes,
+            equal_authorities=equal_authorities,
+            prefix_mismatch_mode=prefix_mismatch_mode,
+            files=files,
+        )
+        return remove_orphan_files(
+            self._store, self._committer, search, dry_run=dry_run, threads=max_concurrent_deletes
+        )
 
     def transaction(self) -> TableTransaction:
         """A transaction of several actions."""

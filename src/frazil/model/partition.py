@@ -129,6 +129,11 @@ class PartitionSpec:
             parts.append(f"{_url_encode(field.name)}={_url_encode(shown)}")
         return "/".join(parts)
 
+    @property
+    def folder_prefixes(self) -> tuple[str, ...]:
+        """How the names of its partitions' folders begin: `name=`."""
+        return tuple(f"{_url_encode(field.name)}=" for field in self.fields)
+
     def compatible_with(self, other: PartitionSpec) -> bool:
         """Whether both have equivalent fields, whatever their ids: then one of them is superfluous."""
         return len(self.fields) == len(other.fields) and all(map(PartitionField.equivalent, self.fields, other.fields))

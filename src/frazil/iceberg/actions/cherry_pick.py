@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from frazil.errors import CommitConflict, InvalidArgument
+from frazil.errors import CommitConflict, InvalidArgument, SnapshotNotFound
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.file_changes import FileChanges
@@ -110,6 +110,21 @@ class CherryPick(FileChanges):
         wap_id = picked.summary.get(STAGED_WAP_ID)
         if wap_id is not None:
             self.set(PUBLISHED_WAP_ID, wap_id)
+
+
+def staged_snapshot(metadata: TableMetadata, wap_id: str) -> Snapshot:
+    """The one snapshot that was staged under a `wap.id`."""
+    found = [snapshot for snapshot in metadata.snapshots if snapshot.summary.get(STAGED_WAP_ID) == wap_id]
+    if not found:
+        known = sorted({one.summary[STAGED_WAP_ID] for one in metadata.snapshots if STAGED_WAP_ID in one.summary})
+        hint = f"there is {', '.join(map(repr, known[:12]))}" if known else "nothing is staged in this table"
+        raise SnapshotNotFound(f"no snapshot is staged as {wap_id!r}", hint=hint)
+    if len(found) > 1:
+        numbers = " and ".join(str(snapshot.snapshot_id) for snapshot in found)
+        raise InvalidArgument(
+            f"{len(found)} snapshots are staged as {wap_id!r}: {numbers}", hint="cherry-pick one of them by its id"
+        )
+    return found[0]
 
 
 def _made_by(context: Context, snapshot: Snapshot, status: Status, *, full: bool = False) -> Iterator[Entries]:

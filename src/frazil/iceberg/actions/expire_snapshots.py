@@ -12,6 +12,7 @@ from frazil.errors import FrazilError, InvalidArgument
 from frazil.iceberg import properties as props
 from frazil.iceberg.actions.action import Action, Context, Staged
 from frazil.iceberg.data_file import Content
+from frazil.iceberg.file_removal import Locations, checked_threads, delete_files
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.reachable import Files, Reachability, location_key
 from frazil.iceberg.requirements import (
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from frazil.iceberg.committer import TableState
 
 Cleanup = Literal["none", "metadata", "all"]
-_DELETE_BATCH = 10_000
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class ExpireSnapshots(Action):
         self._ids: set[int] = set()
         self._cleanup: Cleanup = "all"
         self._clean_metadata = False
+        self._threads: int | None = None
         self._now_ms = ambient.now_ms()
         self._before: TableMetadata | None = None
         self._result: ExpireResult | None = None
@@ -111,6 +112,11 @@ class ExpireSnapshots(Action):
     def clean_expired_metadata(self, clean: bool = True) -> Self:
         """Also remove the schemas and partition specs that no snapshot uses any more."""
         self._clean_metadata = clean
+        return self
+
+    def delete_with(self, threads: int | None) -> Self:
+        """Delete files by so many threads at a time; one, if not told."""
+        self._threads = checked_threads(threads)
         return self
 
     @property
@@ -187,7 +193,7 @@ class ExpireSnapshots(Action):
         counts: dict[str, int] = {}
         failed: list[str] = []
         for name, group in _groups(files).items():
-            undeleted = _delete(context.store, group)
+            undeleted = delete_files(context.store, group, threads=self._threads)
             counts[name] = len(group) - len(undeleted)
             failed.extend(undeleted)
         self._result = _result(before, after, expired, counts, failed_files=tuple(failed), problems=files.problems)
@@ -215,12 +221,12 @@ def _statistics(metadata: TableMetadata, snapshot_ids: Container[int] | None = N
             yield file.statistics_path
 
 
-def _groups(files: Files) -> dict[str, Sequence[str]]:
+def _groups(files: Files) -> dict[str, Locations]:
     """Locations by the count they belong to; what tells of files goes after them."""
     return {
-        "deleted_data_files_count": files.paths(Content.DATA).to_pylist(),
-        "deleted_position_delete_files_count": files.paths(Content.POSITION_DELETES).to_pylist(),
-        "deleted_equality_delete_files_count": files.paths(Content.EQUALITY_DELETES).to_pylist(),
+        "deleted_data_files_count": files.paths(Content.DATA),
+        "deleted_position_delete_files_count": files.paths(Content.POSITION_DELETES),
+        "deleted_equality_delete_files_count": files.paths(Content.EQUALITY_DELETES),
         "deleted_manifest_files_count": files.manifests,
         "deleted_manifest_lists_count": files.manifest_lists,
         "deleted_statistics_files_count": files.statistics,
@@ -236,17 +242,6 @@ def _result(
         **counts,
         **members,
     )
-
-
-def _delete(store: Store, locations: Sequence[str]) -> list[str]:
-    failed: list[str] = []
-    for start in range(0, len(locations), _DELETE_BATCH):
-        batch = locations[start : start + _DELETE_BATCH]
-        try:
-            store.delete_many(batch)
-        except FrazilError as error:
-            failed.extend(error.context.get("failed", batch))
-    return failed
 
 
 def _unused_metadata(context: Context, expired: set[int]) -> list[Update]:

@@ -64,7 +64,12 @@ def added_entries(context: Context, files: Sequence[DataFile], snapshot_id: int)
 
 
 def write_manifests(
-    context: Context, parts: Iterable[Entries], content: int, snapshot_id: int, name: Name
+    context: Context,
+    parts: Iterable[Entries],
+    content: int,
+    snapshot_id: int,
+    name: Name,
+    entries_each: int = ENTRIES_PER_MANIFEST,
 ) -> list[ManifestFile]:
     """Write entries as manifests of a sensible size, in parallel, and while the next part is being made."""
 
@@ -83,7 +88,7 @@ def write_manifests(
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="frazil-commit") as pool:
         writing = []
         for part in parts:
-            for piece in _split(part):
+            for piece in _split(part, entries_each):
                 location = f"{context.metadata_folder}/{name()}"
                 context.written.append(location)
                 writing.append(pool.submit(write, piece, location))
@@ -95,9 +100,9 @@ def _codec(context: Context) -> str:
     return {"gzip": "deflate", "none": "null", "uncompressed": "null", "zstd": "zstandard"}.get(name, name)
 
 
-def _split(entries: Entries) -> Iterator[Entries]:
-    for start in range(0, len(entries), ENTRIES_PER_MANIFEST):
-        yield entries.slice(start, min(ENTRIES_PER_MANIFEST, len(entries) - start))
+def _split(entries: Entries, entries_each: int) -> Iterator[Entries]:
+    for start in range(0, len(entries), entries_each):
+        yield entries.slice(start, min(entries_each, len(entries) - start))
 
 
 @dataclass

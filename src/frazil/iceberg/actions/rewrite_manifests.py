@@ -1,21 +1,44 @@
-"""Rewrite manifests: the same entries in fewer, better clustered manifests."""
+"""Rewrite manifests: the same entries in manifests of the target size that each cover a narrow range of partitions.
+
+Manifests that are like that already are left alone; if all are, there is no new snapshot.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.errors import InvalidArgument
+from frazil.iceberg import properties as props
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.actions.manifest_changes import write_manifests
 from frazil.iceberg.actions.snapshot_action import Change, SnapshotAction
 from frazil.iceberg.entries import Entries, concat
-from frazil.iceberg.manifest import ALL_COLUMNS, as_existing
+from frazil.iceberg.manifest import ALL_COLUMNS, CORE_COLUMNS, as_existing
+from frazil.iceberg.manifest_clusters import bytes_per_entry, is_tidy
 from frazil.iceberg.manifest_list import ManifestFile
+from frazil.iceberg.partition_types import partition_type
 from frazil.iceberg.snapshot import REPLACE, Snapshot
 from frazil.iceberg.transaction import Transaction
+from frazil.model.partition import PartitionSpec
+
+_ENTRIES_AT_A_TIME = 100_000
+"""How many entries are in memory at once, with all their metrics: some hundred megabytes."""
+Ranks = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RewriteManifestsResult:
+    """How many manifests were replaced, and by how many."""
+
+    rewritten_manifests_count: int = 0
+    added_manifests_count: int = 0
 
 
 class RewriteManifests(SnapshotAction):
@@ -25,6 +48,8 @@ class RewriteManifests(SnapshotAction):
         super().__init__(transaction)
         self._predicate: Callable[[ManifestFile], bool] = lambda _: True
         self._spec_id: int | None = None
+        self._sort_by: tuple[str, ...] = ()
+        self._result: RewriteManifestsResult | None = None
 
     @property
     def operation(self) -> str:
@@ -37,32 +62,49 @@ class RewriteManifests(SnapshotAction):
 
     def spec(self, spec_id: int) -> Self:
         """Rewrite only manifests of this partition spec."""
+        self._transaction.metadata.spec(spec_id)
         self._spec_id = spec_id
         return self
 
-    def change(self, context: Context, parent: Snapshot | None, manifests: Sequence[ManifestFile]) -> Change:
-        groups: dict[tuple[int, int], list[ManifestFile]] = {}
-        kept = []
-        for manifest in manifests:
-            wanted = self._spec_id in (None, manifest.partition_spec_id) and self._predicate(manifest)
-            if wanted:
-                groups.setdefault((manifest.content, manifest.partition_spec_id), []).append(manifest)
-            else:
-                kept.append(manifest)
+    def sort_by(self, names: Iterable[str]) -> Self:
+        """Let files stand together by these partition fields, the first of them first; else by all of the spec."""
+        wanted = (names,) if isinstance(names, str) else tuple(names)
+        metadata = self._transaction.metadata
+        spec = metadata.spec(metadata.default_spec_id if self._spec_id is None else self._spec_id)
+        missing = [name for name in wanted if spec.field_by_name(name) is None]
+        if missing:
+            raise InvalidArgument(
+                f"partition spec {spec.spec_id} has no field {' nor '.join(map(repr, missing))}",
+                hint=f"it has {', '.join(field.name for field in spec.fields) or 'no fields'}",
+            )
+        self._sort_by = wanted
+        return self
+
+    @property
+    def result(self) -> RewriteManifestsResult:
+        """What the commit did."""
+        if self._result is None:
+            raise InvalidArgument("the manifests are not rewritten yet", hint="call commit() first")
+        return self._result
+
+    def change(self, context: Context, parent: Snapshot | None, manifests: Sequence[ManifestFile]) -> Change | None:
+        kept: list[ManifestFile] = []
         created: list[ManifestFile] = []
         replaced = processed = 0
-        for (content, _), members in groups.items():
-            if len(members) == 1 and not members[0].has_deleted_files:
+        for members in self._groups(manifests, kept):
+            spec = context.metadata.spec(members[0].partition_spec_id)
+            fields = self._sort_fields(spec)
+            target = context.metadata.property_reader.get(props.MANIFEST_TARGET_SIZE_BYTES)
+            if is_tidy(members, partition_type(context.metadata, spec), fields, target):
                 kept.extend(members)
                 continue
-            parts = [self._live(context, manifest) for manifest in members if manifest.has_live_files]
+            written = self._rewrite(context, members, fields, target)
             replaced += len(members)
-            if not parts:
-                continue
-            entries = _clustered(as_existing(concat(parts)))
-            processed += len(entries)
-            name = self.next_manifest_name
-            created.extend(write_manifests(context, [entries], content, self.snapshot_id, name))
+            processed += sum(manifest.live_files for manifest in written)
+            created.extend(written)
+        self._result = RewriteManifestsResult(replaced, len(created))
+        if not replaced:
+            return None
         counts = {
             "manifests-created": str(len(created)),
             "manifests-kept": str(len(kept)),
@@ -71,18 +113,68 @@ class RewriteManifests(SnapshotAction):
         }
         return Change([*created, *kept], summary=counts)
 
-    def _live(self, context: Context, manifest: ManifestFile) -> Entries:
-        entries = context.reader.read_one(manifest, ALL_COLUMNS)
-        return entries.filter(entries.live)
+    def _groups(self, manifests: Sequence[ManifestFile], kept: list[ManifestFile]) -> list[list[ManifestFile]]:
+        """Manifests that may be joined; the others go to `kept`."""
+        groups: dict[tuple[int, int], list[ManifestFile]] = {}
+        for manifest in manifests:
+            if self._spec_id in (None, manifest.partition_spec_id) and self._predicate(manifest):
+                groups.setdefault((manifest.content, manifest.partition_spec_id), []).append(manifest)
+            else:
+                kept.append(manifest)
+        return list(groups.values())
+
+    def _sort_fields(self, spec: PartitionSpec) -> list[int]:
+        """The positions in the spec of the fields to sort by."""
+        names = [field.name for field in spec.fields]
+        chosen = [names.index(name) for name in self._sort_by if name in names]
+        return chosen or list(range(len(names)))
+
+    def _rewrite(
+        self, context: Context, members: Sequence[ManifestFile], fields: Sequence[int], target: int
+    ) -> list[ManifestFile]:
+        living = [manifest for manifest in members if manifest.has_live_files]
+        ranks = _ranks([_live(context, manifest, CORE_COLUMNS) for manifest in living], fields)
+        count = sum(map(len, ranks))
+        if not count:
+            return []
+        manifests = min(count, max(1, -(-int(bytes_per_entry(members) * count) // target)))
+        size = -(-count // manifests)
+        parts = _in_order(context, living, ranks, max(1, _ENTRIES_AT_A_TIME // size) * size)
+        return write_manifests(context, parts, members[0].content, self.snapshot_id, self.next_manifest_name, size)
 
 
-def _clustered(entries: Entries) -> Entries:
-    """Entries sorted by partition, so that each manifest covers a narrow range of partitions."""
-    keys = {
-        str(number): values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
-        for number, values in enumerate(entries.partition_columns())
-        if values.null_count < len(values)
-    }
-    if not keys:
-        return entries
-    return entries.take(pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys]))
+def _live(context: Context, manifest: ManifestFile, columns: frozenset[int]) -> Entries:
+    entries = context.reader.read_one(manifest, columns)
+    return entries.filter(entries.live)
+
+
+def _ranks(parts: Sequence[Entries], fields: Sequence[int]) -> list[Ranks]:
+    """For each entry of each part, its place among all when they are sorted by partition."""
+    lengths = [len(part) for part in parts]
+    total = sum(lengths)
+    keys: dict[str, pa.Array] = {}
+    for field in fields if total else ():
+        values = pa.concat_arrays([part.partition_columns()[field] for part in parts])
+        if values.null_count < total:
+            keys[str(field)] = values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
+    ranks = np.arange(total, dtype=np.int64)
+    if keys:
+        order = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys]).to_numpy()
+        ranks[order] = np.arange(total, dtype=np.int64)
+    return np.split(ranks, np.cumsum(lengths)[:-1]) if lengths else []
+
+
+def _in_order(
+    context: Context, manifests: Sequence[ManifestFile], ranks: Sequence[Ranks], at_a_time: int
+) -> Iterator[Entries]:
+    """All live entries by rank, so many at a time; each time the manifests that have any of them are read."""
+    total = sum(map(len, ranks))
+    for start in range(0, total, at_a_time):
+        parts, places = [], []
+        for manifest, mine in zip(manifests, ranks, strict=True):
+            chosen = (mine >= start) & (mine < start + at_a_time)
+            if chosen.any():
+                parts.append(_live(context, manifest, ALL_COLUMNS).filter(chosen))
+                places.append(mine[chosen])
+        order = np.argsort(np.concatenate(places), kind="stable")
+        yield as_existing(concat(parts)).take(pa.array(order))

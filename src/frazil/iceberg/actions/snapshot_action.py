@@ -56,8 +56,8 @@ class SnapshotAction(Action):
         """append, replace, overwrite or delete."""
 
     @abstractmethod
-    def change(self, context: Context, parent: Snapshot | None, manifests: Sequence[ManifestFile]) -> Change:
-        """The manifests of the new snapshot, from those of its parent."""
+    def change(self, context: Context, parent: Snapshot | None, manifests: Sequence[ManifestFile]) -> Change | None:
+        """The manifests of the new snapshot, from those of its parent; None if there is nothing to change."""
 
     def validate(self, context: Context, parent: Snapshot | None) -> None:
         """Raise CommitConflict if what happened since the action began contradicts it."""
@@ -96,6 +96,8 @@ class SnapshotAction(Action):
         parent = self.parent(metadata)
         self.validate(context, parent)
         change = self.change(context, parent, context.manifests(parent))
+        if change is None:
+            return Staged(())
         snapshot = self._write_snapshot(context, parent, change)
         updates: list[Update] = [AddSnapshot(snapshot)]
         requirements = []

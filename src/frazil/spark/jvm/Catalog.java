@@ -2,6 +2,8 @@ package org.apache.spark.sql.connector.catalog;
 
 import java.util.*;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.connector.catalog.procedures.*;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -254,8 +256,26 @@ public class FrazilProcedure implements UnboundProcedure, BoundProcedure {
   public boolean isDeterministic() { return false; }
   public Iterator call(InternalRow input) {
     List values = new ArrayList();
-    for (int i = 0; i < parameters.length; i++) values.add(Frazil.plain(input.get(i, parameters[i].dataType())));
-    Object rows = Frazil.ask(bridge, "callProcedure", name, Frazil.json(values), null);
+    for (int i = 0; i < parameters.length; i++) values.add(argument(input.get(i, parameters[i].dataType()), parameters[i].dataType()));
+    Object rows = Frazil.ask(bridge, "callProcedure", name, Frazil.json(values), org.apache.spark.sql.classic.SparkSession.active());
     return Collections.singletonList(new FrazilScan(output, (InternalRow[]) rows)).iterator();
+  }
+  /** Arrays as lists, maps as lists of pairs. */
+  static Object argument(Object value, DataType type) {
+    if (value instanceof ArrayData) {
+      ArrayData array = (ArrayData) value;
+      DataType element = ((ArrayType) type).elementType();
+      List all = new ArrayList();
+      for (int i = 0; i < array.numElements(); i++) all.add(array.isNullAt(i) ? null : argument(array.get(i, element), element));
+      return all;
+    }
+    if (value instanceof MapData) {
+      List keys = (List) argument(((MapData) value).keyArray(), new ArrayType(((MapType) type).keyType(), false));
+      List items = (List) argument(((MapData) value).valueArray(), new ArrayType(((MapType) type).valueType(), true));
+      List pairs = new ArrayList();
+      for (int i = 0; i < keys.size(); i++) pairs.add(new Object[] {keys.get(i), items.get(i)});
+      return pairs;
+    }
+    return Frazil.plain(value);
   }
 }

@@ -1,0 +1,68 @@
+"""CALL lake.system.<procedure>(...): a table's history and upkeep, under the names of Iceberg's procedures."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+from frazil.errors import InvalidArgument, NotFound
+from frazil.spark.procedures import history, registration, upkeep
+from frazil.spark.procedures.procedure import Procedure
+
+if TYPE_CHECKING:
+    from frazil.spark.bridge import Bridge
+
+PROCEDURES: dict[str, Procedure] = {
+    procedure.name: procedure for module in (history, registration, upkeep) for procedure in module.PROCEDURES
+}
+
+
+class Procedures:
+    """Answers what ProcedureCatalog asks."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        bridge.on("listProcedures", self.list)
+        bridge.on("loadProcedure", self.load)
+        bridge.on("callProcedure", self.call)
+
+    def list(self, namespace: str, _b: None, _c: None) -> str:
+        """Their names; all are in namespace `system`."""
+        return json.dumps(sorted(PROCEDURES) if json.loads(namespace) in ([], ["system"]) else [])
+
+    def load(self, name: str, _b: None, _c: None) -> str:
+        """What Spark must know to bind a call."""
+        from pyspark.sql.types import StructType
+
+        found = _find(json.loads(name))
+        told = ", ".join(f"`{part.name}` {part.type}" for part in found.parameters)
+        types = cast(StructType, StructType.fromDDL(told))
+        return json.dumps(
+            {
+                "name": found.name,
+                "description": found.name.replace("_", " "),
+                "output": StructType.fromDDL(found.output).json(),
+                "parameters": [
+                    [part.name, column.dataType.json(), None if part.required else "NULL"]
+                    for part, column in zip(found.parameters, types, strict=True)
+                ],
+            }
+        )
+
+    def call(self, name: str, values: str, jsession: Any) -> Any:
+        """Run it; the rows as an InternalRow[]."""
+        found = PROCEDURES[name]
+        arguments = {part.name: value for part, value in zip(found.parameters, json.loads(values), strict=True)}
+        for part in found.parameters:
+            if part.required and arguments[part.name] is None:
+                raise InvalidArgument(f"{name} needs its argument {part.name}", hint=f"write {part.name} => ...")
+        rows = list(found.run(self._bridge, self._bridge.session(jsession), arguments))
+        frame = self._bridge.spark.createDataFrame(rows, found.output)
+        return frame._jdf.queryExecution().executedPlan().executeCollect()
+
+
+def _find(parts: list[str]) -> Procedure:
+    found = PROCEDURES.get(parts[-1].lower()) if parts[:-1] == ["system"] else None
+    if found is None:
+        raise NotFound(f"no procedure {'.'.join(parts)}", hint=f"there are {', '.join(sorted(PROCEDURES))} in system")
+    return found
