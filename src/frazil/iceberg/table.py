@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.actions.update_statistics import UpdateStatistics
     from frazil.iceberg.actions.upgrade_format_version import UpgradeFormat
     from frazil.iceberg.orphans import OrphanFiles
+    from frazil.iceberg.rewritten import RewrittenDataFiles
     from frazil.iceberg.row_changes import RowChanges
     from frazil.spark.changes.builder import Merge
 
@@ -455,6 +456,25 @@ class IcebergTable(Changes):
         return remove_orphan_files(
             self._store, self._committer, search, dry_run=dry_run, threads=max_concurrent_deletes
         )
+
+    def rewrite_data_files(
+        self,
+        strategy: str | None = None,
+        sort_order: str | None = None,
+        where: str | Expression | None = None,
+        options: Mapping[str, str] | None = None,
+        *,
+        spark: Any = None,
+        branch: str = MAIN,
+    ) -> RewrittenDataFiles:
+        """Compact: rewrite files that are too small, too large or have too many deletes, on Spark.
+
+        The arguments are those of Iceberg's procedure: `sort_order` is `id DESC, ts` or `zorder(a, b)`, `options` has
+        `target-file-size-bytes`, `rewrite-all`, `partial-progress.enabled` and so on.
+        """
+        from frazil.spark.changes.builder import compact
+
+        return compact(self, strategy, sort_order, where, options, spark, branch)
 
     def transaction(self) -> TableTransaction:
         """A transaction of several actions."""

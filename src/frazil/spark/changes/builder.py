@@ -18,6 +18,7 @@ import pyarrow as pa
 from frazil import ambient
 from frazil.errors import InvalidArgument
 from frazil.iceberg.refs import MAIN
+from frazil.iceberg.rewritten import RewrittenDataFiles
 from frazil.iceberg.row_changes import RowChanges
 from frazil.lake import connect
 from frazil.spark.attach import attach, bridges_of
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.iceberg.table import IcebergTable
+    from frazil.model.expressions import Expression
     from frazil.spark.bridge import Bridge
     from frazil.spark.handles import TableHandle
 
@@ -51,6 +53,24 @@ def update_rows(
 def delete_rows(table: IcebergTable, where: str, spark: SparkSession | None, branch: str) -> RowChanges:
     """DELETE."""
     return Statement(table, f"DELETE FROM {{t}} AS t WHERE {where}", spark, branch).execute()
+
+
+def compact(
+    table: IcebergTable,
+    strategy: str | None,
+    sort_order: str | None,
+    where: str | Expression | None,
+    options: Mapping[str, str] | None,
+    spark: SparkSession | None,
+    branch: str,
+) -> RewrittenDataFiles:
+    """Compaction."""
+    from frazil.spark.upkeep.rewrite_data_files import rewrite_data_files
+
+    session = active_session() if spark is None else spark
+    return rewrite_data_files(
+        any_bridge(session), session, handle_on(table, branch), strategy, sort_order, where, options
+    )
 
 
 @dataclass(frozen=True)
@@ -77,19 +97,22 @@ class Statement:
     @contextmanager
     def _command(self) -> Iterator[Command]:
         session = active_session() if self.spark is None else self.spark
-        bridge = _bridge(session)
-        with bridge.tables.held(self._handle()) as name:
+        bridge = any_bridge(session)
+        with bridge.tables.held(handle_on(self.table, self.branch)) as name:
             target = ".".join(map(quoted_name, (bridge.name, HELD, name)))
             text = self.text.replace("{t}", target, 1)
             key, node = bridge.classes.FrazilRunner.about(session._jsparkSession, text)
             yield Command(bridge, bridge.handle(key), session, node)
 
-    def _handle(self) -> TableHandle:
-        handle = current(self.table)
-        return handle if self.branch == MAIN else at_branch(handle, self.branch)
+
+def handle_on(table: IcebergTable, branch: str) -> TableHandle:
+    """A table at its branch."""
+    handle = current(table)
+    return handle if branch == MAIN else at_branch(handle, branch)
 
 
-def _bridge(spark: SparkSession) -> Bridge:
+def any_bridge(spark: SparkSession) -> Bridge:
+    """A bridge of the session: that of a lake it has, or of one that is made for it."""
     found = bridges_of(spark)
     return found[0] if found else attach(connect("memory:"), spark, OWN_CATALOG)
 

@@ -7,9 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from frazil import ambient
 from frazil.errors import FrazilError
 from frazil.iceberg.actions.isolated_changes import FilteredChanges
 from frazil.iceberg.data_file import DataFile
@@ -24,8 +21,7 @@ from frazil.model.expressions import AlwaysFalse, AlwaysTrue, Expression
 from frazil.model.schema import Schema
 from frazil.spark.changes.command import Command
 from frazil.spark.changes.delta import Delta, Gone, with_lineage
-from frazil.spark.scan.contents import OnlyFiles
-from frazil.spark.scan.plan import logical_plan
+from frazil.spark.scan.some_files import rows_of_files
 from frazil.spark.write.commit import as_told, was_refused
 from frazil.spark.write.insert import write_files
 from frazil.spark.write.job import Job
@@ -41,6 +37,8 @@ if TYPE_CHECKING:
     from frazil.spark.handles import TableHandle
 
 Touched = Sequence[tuple[FileScanTask, Gone]]
+_LEAST_SPLIT = 64 << 20
+"""Files are rewritten in parts as large as they are, if there is work for all cores."""
 
 
 def change_rows(command: Command) -> RowChanges:
@@ -170,15 +168,21 @@ class Change:
 
     def _carried(self, touched: Touched) -> list[DataFrame]:
         """The rows that stay, of files that go."""
-        from pyspark.sql import DataFrame
-
         left = {task.file.file_path: gone.positions for task, gone in touched if not _is_empty(task, gone)}
         if not left:
             return []
-        files = OnlyFiles(str(ambient.new_uuid()), pa.array(sorted(left), pa.string()), left)
-        bridge, jsession = self.command.bridge, self.command.spark._jsparkSession
-        plan = logical_plan(bridge, replace(self._handle, files=files), jsession, self._schema.columns)
-        return [DataFrame(bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, plan), self.command.spark)]
+        size = sum(task.file.file_size_in_bytes for task, _ in touched if task.file.file_path in left)
+        share = size // self.command.spark.sparkContext.defaultParallelism
+        rows = rows_of_files(
+            self.command.bridge,
+            self.command.spark,
+            self._handle,
+            self._schema.columns,
+            list(left),
+            without=left,
+            split_bytes=max(_LEAST_SPLIT, min(self.settings.target_bytes, share)),
+        )
+        return [rows]
 
     def _write_rows(self, rows: DataFrame, written: _Written) -> None:
         bridge, table = self.command.bridge, self._handle.table

@@ -15,7 +15,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * `invoke` that has the arguments' types, with a null only where that is an object. Tasks load the classes of this file, as those of Deletes.java.
  */
 public class FrazilFunction implements UnboundFunction {
-  public static final List NAMES = Arrays.asList(new String[] {"bucket", "days", "frazil_version", "hours", "iceberg_version", "months", "truncate", "years"});
+  public static final List NAMES = Arrays.asList(new String[] {"bucket", "days", "frazil_version", "hours", "iceberg_version", "months", "truncate", "years", "zorder"});
   final String name, version;
   public FrazilFunction(String name, String version) { this.name = name; this.version = version; }
   /** The function's name in the plural, as Iceberg has it; null if there is none. */
@@ -27,12 +27,14 @@ public class FrazilFunction implements UnboundFunction {
   public String description() {
     if (name.equals("frazil_version")) return "frazil_version() - the version of Frazil";
     if (name.equals("iceberg_version")) return "iceberg_version() - the version of Iceberg that Frazil follows";
+    if (name.equals("zorder")) return "zorder(width, most, columns...) - bits of columns in turns, so that rows near in all of them are near; texts give width bytes";
     if (name.equals("bucket")) return "bucket(buckets, column) - the bucket that the partition transform gives a value";
     if (name.equals("truncate")) return "truncate(width, column) - a value cut as the partition transform does it";
     return name + "(column) - " + name + " since 1970, as the partition transform counts them";
   }
   public BoundFunction bind(StructType given) {
     StructField[] in = given.fields();
+    if (name.equals("zorder")) return zorder(in);
     boolean sized = name.equals("bucket") || name.equals("truncate");
     int wanted = sized ? 2 : name.endsWith("_version") ? 0 : 1;
     if (in.length != wanted) throw refused("it takes " + wanted + " argument" + (wanted == 1 ? "" : "s") + ", not " + in.length);
@@ -46,6 +48,13 @@ public class FrazilFunction implements UnboundFunction {
     bound.result = name.equals("truncate") ? widened(type) : name.equals("days") ? DataTypes.DateType : DataTypes.IntegerType;
     return (BoundFunction) (Object) bound;
   }
+  BoundFunction zorder(StructField[] in) {
+    if (in.length < 3) throw refused("it takes two numbers and at least one column");
+    DataType[] types = new DataType[in.length];
+    for (int i = 0; i < types.length; i++) {
+      types[i] = i < 2 ? DataTypes.IntegerType : in[i].dataType();
+      if (i > 1 && !FrazilZOrder.takes(types[i])) throw refused("it takes no column of type " + types[i].catalogString()); }
+    return (BoundFunction) (Object) new FrazilZOrder(types); }
   static boolean integral(DataType t) { return t instanceof ByteType || t instanceof ShortType || t instanceof IntegerType || t instanceof NullType; }
   static DataType widened(DataType t) { return integral(t) ? DataTypes.IntegerType : t; }
   /** As Object: the JVM would look for the classes below before they are defined. */
@@ -139,4 +148,48 @@ public class FrazilVersion implements ScalarFunction {
   public DataType[] inputTypes() { return new DataType[0]; }
   public DataType resultType() { return DataTypes.StringType; }
   public Object produceResult(org.apache.spark.sql.catalyst.InternalRow none) { return UTF8String.fromString(version); }
+}
+
+/** Values of columns as one key: the first bits of all of them, then the second ones, and so on. Nulls come first. */
+public class FrazilZOrder implements ScalarFunction, java.io.Serializable {
+  public static final long serialVersionUID = 1L;
+  final DataType[] types;
+  public FrazilZOrder(DataType[] types) { this.types = types; }
+  public static boolean takes(DataType t) {
+    return t instanceof NumericType || t instanceof BooleanType || t instanceof DateType || t instanceof TimestampType || t instanceof TimestampNTZType || t instanceof StringType || t instanceof BinaryType; }
+  public DataType[] inputTypes() { return types; }
+  public DataType resultType() { return DataTypes.BinaryType; }
+  public boolean isResultNullable() { return false; }
+  public String name() { return "zorder"; }
+  public String canonicalName() { return "frazil.zorder"; }
+  static byte[] ordered(long value) {
+    byte[] out = new byte[8];
+    for (int i = 0; i < 8; i++) out[i] = (byte) ((value ^ Long.MIN_VALUE) >>> (56 - 8 * i));
+    return out; }
+  static byte[] ordered(double value) {
+    long bits = Double.doubleToLongBits(value == 0.0 ? 0.0 : value);
+    return ordered(bits < 0 ? ~bits ^ Long.MIN_VALUE : bits); }
+  static byte[] part(org.apache.spark.sql.catalyst.InternalRow row, int i, DataType t, int width) {
+    if (row.isNullAt(i)) return new byte[t instanceof StringType || t instanceof BinaryType ? width : 8];
+    if (t instanceof StringType || t instanceof BinaryType) return Arrays.copyOf(t instanceof StringType ? row.getUTF8String(i).getBytes() : row.getBinary(i), width);
+    if (t instanceof BooleanType) return ordered(row.getBoolean(i) ? 1L : 0L);
+    if (t instanceof ByteType) return ordered((long) row.getByte(i));
+    if (t instanceof ShortType) return ordered((long) row.getShort(i));
+    if (t instanceof IntegerType || t instanceof DateType) return ordered((long) row.getInt(i));
+    if (t instanceof FloatType) return ordered((double) row.getFloat(i));
+    if (t instanceof DoubleType) return ordered(row.getDouble(i));
+    if (t instanceof DecimalType) return ordered(row.getDecimal(i, ((DecimalType) t).precision(), ((DecimalType) t).scale()).toDouble());
+    return ordered(row.getLong(i)); }
+  public Object produceResult(org.apache.spark.sql.catalyst.InternalRow row) {
+    int width = row.getInt(0), most = row.getInt(1), size = 0;
+    byte[][] parts = new byte[types.length - 2][];
+    for (int p = 0; p < parts.length; p++) { parts[p] = part(row, p + 2, types[p + 2], width); size += parts[p].length; }
+    byte[] out = new byte[Math.min(size, most)];
+    int at = 0;
+    for (int bit = 0; at < out.length * 8 && bit < size * 8; bit++)
+      for (int p = 0; p < parts.length && at < out.length * 8; p++) {
+        if (bit >= parts[p].length * 8) continue;
+        if ((parts[p][bit >> 3] >> (7 - (bit & 7)) & 1) != 0) out[at >> 3] |= (byte) (1 << (7 - (at & 7)));
+        at++; }
+    return out; }
 }

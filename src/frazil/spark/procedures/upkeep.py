@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidArgument
 from frazil.iceberg.file_removal import checked_threads
+from frazil.iceberg.refs import MAIN
+from frazil.spark.changes.builder import handle_on
 from frazil.spark.procedures.procedure import (
     TABLE,
     Arguments,
@@ -17,6 +20,7 @@ from frazil.spark.procedures.procedure import (
     table_argument,
     text_map,
 )
+from frazil.spark.upkeep.rewrite_data_files import rewrite_data_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,6 +72,15 @@ def _remove_orphan_files(bridge: Bridge, spark: SparkSession, given: Arguments) 
     return [(location,) for location in files["location"].to_pylist()]
 
 
+def _rewrite_data_files(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
+    table = table_argument(bridge, spark, given["table"])
+    handle = handle_on(table, given["branch"] or MAIN)
+    options = text_map("options", given["options"])
+    result = rewrite_data_files(bridge, spark, handle, given["strategy"], given["sort_order"], given["where"], options)
+    bridge.refresh(table.identifier)
+    return [astuple(result)]
+
+
 def _rewrite_manifests(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
     table = table_argument(bridge, spark, given["table"])
     spec_id = table.spec.spec_id if given["spec_id"] is None else given["spec_id"]
@@ -114,6 +127,21 @@ PROCEDURES = (
         ),
         "orphan_file_location STRING NOT NULL",
         _remove_orphan_files,
+    ),
+    Procedure(
+        "rewrite_data_files",
+        (
+            TABLE,
+            Parameter("strategy", "STRING"),
+            Parameter("sort_order", "STRING"),
+            Parameter("options", "MAP<STRING, STRING>"),
+            Parameter("where", "STRING"),
+            Parameter("branch", "STRING"),
+        ),
+        "rewritten_data_files_count INT NOT NULL, added_data_files_count INT NOT NULL, "
+        "rewritten_bytes_count BIGINT NOT NULL, failed_data_files_count INT NOT NULL, "
+        "removed_delete_files_count INT NOT NULL",
+        _rewrite_data_files,
     ),
     Procedure(
         "rewrite_manifests",

@@ -69,14 +69,15 @@ class Transforms:
         if isinstance(transform, BucketTransform) and isinstance(type_, _HASHED):
             if isinstance(type_, UuidType):  # a text in Spark
                 source = functions.unhex(functions.replace(source, functions.lit("-"), functions.lit("")))
-            return self._call("bucket", functions.lit(transform.buckets), source)
+            return self.call("bucket", functions.lit(transform.buckets), source)
         if isinstance(transform, TruncateTransform) and isinstance(type_, _CUT):
-            return self._call("truncate", functions.lit(transform.width), source)
+            return self.call("truncate", functions.lit(transform.width), source)
         if isinstance(transform, TimeTransform) and isinstance(type_, _DATED):
-            return self._call(f"{transform}s", source)
+            return self.call(f"{transform}s", source)
         return None
 
-    def _call(self, function: str, *arguments: Column) -> Column:
+    def call(self, function: str, *arguments: Column) -> Column:
+        """A function of the lake."""
         from pyspark.sql import functions
 
         return functions.call_function(f"`{self._lake}`.system.{function}", *arguments)

@@ -1,0 +1,40 @@
+"""The rows of some files of a table, as a DataFrame: what is rewritten, is read so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil import ambient
+from frazil.io.deletion_vector import DeletionVector
+from frazil.spark.scan.contents import OnlyFiles
+from frazil.spark.scan.plan import logical_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from frazil.spark.bridge import Bridge
+    from frazil.spark.handles import TableHandle
+
+
+def rows_of_files(
+    bridge: Bridge,
+    spark: SparkSession,
+    handle: TableHandle,
+    columns: Sequence[str],
+    paths: Sequence[str],
+    *,
+    without: Mapping[str, DeletionVector] | None = None,
+    split_bytes: int | None = None,
+) -> DataFrame:
+    """The live rows of these files, but for those at some positions. A task reads about `split_bytes`."""
+    from pyspark.sql import DataFrame
+
+    files = OnlyFiles(str(ambient.new_uuid()), pa.array(sorted(paths), pa.string()), without or {})
+    options = dict(handle.options) if split_bytes is None else {**handle.options, "split-size": str(split_bytes)}
+    jsession = spark._jsparkSession
+    plan = logical_plan(bridge, replace(handle, files=files, options=options), jsession, columns)
+    return DataFrame(bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, plan), spark)
