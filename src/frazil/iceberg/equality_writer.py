@@ -54,7 +54,7 @@ class EqualityDeleteWriter:
     ) -> None:
         settings = DeleteSettings.of(metadata, properties)
         self._ids = tuple(equality_ids)
-        spec = _reaching_all(metadata) if spec is None else spec
+        self.spec = spec = _reaching_all(metadata) if spec is None else spec
         self.schema = _columns(metadata.current_schema, self._ids, spec)
         """The columns that rows must have."""
         self._writer = RowWriter(
@@ -71,7 +71,11 @@ class EqualityDeleteWriter:
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
         """Write all keys, further columns left out; if anything fails, no file is left behind."""
         files = self._writer.write(conform(self._chosen(batches), self.schema))
-        return [replace(file, content=Content.EQUALITY_DELETES, equality_ids=self._ids) for file in files]
+        return [self.as_delete(file) for file in files]
+
+    def as_delete(self, file: DataFile) -> DataFile:
+        """A file of keys, as the manifest will track it."""
+        return replace(file, content=Content.EQUALITY_DELETES, equality_ids=self._ids)
 
     def _chosen(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = self.schema.columns

@@ -358,6 +358,28 @@ class IcebergTable(Changes):
 
         return delete_rows(self, as_expression(where), branch)
 
+    def upsert(
+        self,
+        rows: Any,
+        keys: Sequence[str] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> RowChanges:
+        """Put rows in the place of those with the same keys, or add them, without reading the table.
+
+        Keys are columns, by default the table's identifier fields. Rows are as for `append`, or a Spark DataFrame: fit
+        for `foreachBatch`. Readers pay for the equality deletes until `convert_equality_deletes` or compaction.
+        """
+        told = snapshot_properties or {}
+        if hasattr(rows, "sparkSession"):
+            from frazil.spark.changes.upsert import upsert_frame
+
+            return upsert_frame(self, rows, keys, branch, told)
+        from frazil.iceberg.upsert import upsert
+
+        return upsert(self, rows, keys, branch, told)
+
     # Writing, on Spark.
 
     def update(

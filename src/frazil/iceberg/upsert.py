@@ -1,0 +1,91 @@
+"""Upserts without reading the table: equality deletes for the keys, then the rows. For streams, and small jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from frazil.errors import InvalidArgument, InvalidValue, Unsupported
+from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.equality_writer import EqualityDeleteWriter
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.row_changes import RowChanges
+from frazil.iceberg.write import RowWriter, removing
+from frazil.io.store import Store
+from frazil.model.conform import conform
+from frazil.model.transforms import VoidTransform
+
+if TYPE_CHECKING:
+    from frazil.iceberg.table import IcebergTable
+
+
+def key_writer(metadata: TableMetadata, store: Store, keys: Sequence[str] | None) -> EqualityDeleteWriter:
+    """The writer of the keys that rows are told apart by: named, or the table's identifier fields."""
+    if metadata.format_version < 2:
+        raise Unsupported("tables of format version 1 have no equality deletes", hint="upgrade the table, or use merge")
+    schema = metadata.current_schema
+    ids = list(schema.identifier_field_ids) if keys is None else [schema.find(name).id for name in keys]
+    if not ids:
+        raise InvalidArgument("no key columns", hint="name them, or set the table's identifier fields")
+    for spec in metadata.partition_specs:
+        for part in spec.fields:
+            if not isinstance(part.transform, VoidTransform) and part.source_id not in ids:
+                raise Unsupported(
+                    f"the table is partitioned by {schema.name_of(part.source_id)!r}, which is no key: a row with the "
+                    "same key may be in another partition",
+                    hint="make it a key, or use merge",
+                )
+    return EqualityDeleteWriter(metadata, store, sorted(ids))
+
+
+def upsert(
+    table: IcebergTable, rows: Any, keys: Sequence[str] | None, branch: str, properties: Mapping[str, str]
+) -> RowChanges:
+    """Upsert rows of this process."""
+    writer = key_writer(table.metadata, table.store, keys)
+    batches = list(conform(rows, table.schema))
+    if not batches:
+        return RowChanges()
+    given = pa.Table.from_batches(batches)
+    names = writer.schema.columns
+    counted = given.select(names).group_by(names).aggregate([([], "count_all")])
+    if len(counted) < len(given):
+        many = counted.filter(pa.compute.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()[0]
+        raise several_rows({name: many[name] for name in names})
+    files = RowWriter(table.metadata, table.store).write(batches)
+    with removing(table.store, files):
+        deletes = [] if table.current_snapshot is None else writer.write(given.select(names).to_batches())
+    with removing(table.store, [*files, *deletes]):
+        return commit_upsert(table, files, deletes, branch, properties)
+
+
+def several_rows(key: Mapping[str, Any]) -> InvalidValue:
+    """The error for two rows of one key."""
+    shown = ", ".join(f"{name} = {value!r}" for name, value in key.items())
+    return InvalidValue(f"several rows have the key {shown}", hint="give one row for each key")
+
+
+def commit_upsert(
+    table: IcebergTable,
+    files: Sequence[DataFile],
+    deletes: Sequence[DataFile],
+    branch: str,
+    properties: Mapping[str, str],
+) -> RowChanges:
+    """The rows and the deletes, in one commit. It depends on nothing that was read."""
+    action = table.new_row_delta().to_branch(branch)
+    for file in files:
+        action.add_rows(file)
+    for file in deletes:
+        action.add_deletes(file)
+    for key, text in properties.items():
+        action.set(key, text)
+    action.commit()
+    return RowChanges(
+        rows_inserted=sum(file.record_count for file in files),
+        data_files_added=len(files),
+        delete_files_added=len(deletes),
+        snapshot=table.snapshot(action.snapshot_id),
+    )

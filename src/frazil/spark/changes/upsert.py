@@ -1,0 +1,94 @@
+"""Upserts of a DataFrame: its rows and the equality deletes of their keys are written by Spark's writer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from frazil.errors import FrazilError
+from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.row_changes import RowChanges
+from frazil.iceberg.upsert import commit_upsert, key_writer, several_rows
+from frazil.model.partition import PartitionSpec
+from frazil.model.schema import Schema
+from frazil.spark.changes.builder import any_bridge, handle_on
+from frazil.spark.scan.relations import quoted_name
+from frazil.spark.write.commit import was_refused
+from frazil.spark.write.insert import write_files
+from frazil.spark.write.job import Job
+from frazil.spark.write.native import remove_folder
+from frazil.spark.write.partitions import Transforms
+from frazil.spark.write.rows import by_name, by_position
+from frazil.spark.write.settings import settings_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from frazil.iceberg.table import IcebergTable
+    from frazil.spark.bridge import Bridge
+
+
+def upsert_frame(
+    table: IcebergTable, rows: DataFrame, keys: Sequence[str] | None, branch: str, properties: Mapping[str, str]
+) -> RowChanges:
+    """Upsert the rows of a DataFrame, which is computed once."""
+    writer = key_writer(table.metadata, table.store, keys)
+    bridge = any_bridge(rows.sparkSession)
+    fitted = by_name(rows, table.schema, bridge.dialect, check_nulls=True, check_order=False)
+    made = fitted.localCheckpoint()
+    work = _Upsert(bridge, table, branch)
+    try:
+        _check_keys(made, writer.schema)
+        files = work.write(made, table.schema)
+        deletes = []
+        if table.current_snapshot is not None:
+            found = work.write(made.select(*map(quoted_name, writer.schema.columns)), writer.schema, writer.spec)
+            deletes = [writer.as_delete(file) for file in found]
+    except BaseException:
+        work.abandon()
+        raise
+    finally:
+        bridge.classes.FrazilRowLevel.forget(made._jdf)
+    if not files:
+        return RowChanges()
+    try:
+        return commit_upsert(table, files, deletes, branch, properties)
+    except FrazilError as error:
+        if was_refused(error):
+            work.abandon()
+        raise
+
+
+def _check_keys(rows: DataFrame, keys: Schema) -> None:
+    names = [quoted_name(name) for name in keys.columns]
+    several = rows.groupBy(*names).count().where("count > 1").limit(1).collect()
+    if several:
+        raise several_rows({name: several[0][place] for place, name in enumerate(keys.columns)})
+
+
+class _Upsert:
+    """The files of one upsert, and how they are taken back."""
+
+    def __init__(self, bridge: Bridge, table: IcebergTable, branch: str) -> None:
+        self._bridge = bridge
+        self._table = table
+        self._handle = handle_on(table, branch)
+        self._jobs: list[Job] = []
+
+    def write(self, rows: DataFrame, schema: Schema, spec: PartitionSpec | None = None) -> list[DataFile]:
+        """Write rows of a schema."""
+        spark = rows.sparkSession
+        settings = settings_of(self._handle, {}, lambda key: spark.conf.get(key, None))
+        metadata = self._table.metadata
+        if spec is not None:  # keys, which are in no order
+            metadata = replace(metadata, default_spec_id=spec.spec_id, default_sort_order_id=0)
+        job = Job.start(spark, self._table.store, metadata, schema, settings)
+        self._jobs.append(job)
+        fitted = by_position(rows, schema, self._bridge.classes)
+        return write_files(self._bridge, job, fitted, Transforms(self._bridge.name))
+
+    def abandon(self) -> None:
+        """Remove everything: it was definitely not committed."""
+        for job in self._jobs:
+            remove_folder(job)
