@@ -46,7 +46,7 @@ def test_rows_are_marked_and_their_files_stay(version: int):
     table.append(rows(1, 2, 3))
     table.append(rows(4, 5, 6))
     before = data_paths(table)
-    snapshot = table.delete("id IN (2, 5)")
+    snapshot = table.delete("id IN (2, 5)").snapshot
     assert snapshot is not None
     assert snapshot == table.current_snapshot
     assert (ids_of(table), data_paths(table)) == ([1, 3, 4, 6], before)
@@ -70,13 +70,13 @@ def test_rows_are_rewritten_unless_told(version: int):
 @BOTH
 def test_there_is_no_snapshot_if_no_row_matches(version: int):
     table = new_table(version, **MERGE)
-    assert table.delete("id = 1") is None
+    assert table.delete("id = 1").snapshot is None
     table.append(rows(1, 3))
     table.delete("id = 3")
     before = {file.location for file in table.store.list(table.location)}
     snapshot = table.current_snapshot
-    assert table.delete("id = 2") is None  # within the bounds of the file
-    assert table.delete("id = 3") is None
+    assert table.delete("id = 2").snapshot is None  # within the bounds of the file
+    assert table.delete("id = 3").snapshot is None
     assert table.refresh().current_snapshot == snapshot
     assert {file.location for file in table.store.list(table.location)} == before
 
@@ -87,7 +87,7 @@ def test_whole_files_go_by_metadata_alone(version: int):
     table.append(rows(1, 2, part=0))
     table.append(rows(3, 4, part=1))
     before = {file.location for file in table.store.list(f"{table.location}/data")}
-    snapshot = table.delete("part = 0")
+    snapshot = table.delete("part = 0").snapshot
     assert snapshot is not None
     assert snapshot.summary["operation"] == "delete"
     assert (ids_of(table), delete_files(table)) == ([3, 4], [])
@@ -150,7 +150,7 @@ def test_rows_that_equality_deletes_hide_are_not_deleted_again(version: int):
     table.delete("id <= 2")
     assert ids_of(table) == [3]
     assert sorted((file.content, file.record_count) for file in delete_files(table)) == [(1, 1), (2, 1)]
-    assert table.delete("id = 1") is None
+    assert table.delete("id = 1").snapshot is None
 
 
 def test_row_ids_stay():

@@ -10,6 +10,7 @@ import pytest
 
 import frazil
 from frazil.errors import ColumnNotFound, FrazilError, InvalidArgument, InvalidName, MalformedMetadata
+from frazil.iceberg.manifest_reader import SHARED_CACHE
 from frazil.iceberg.table import IcebergTable
 
 
@@ -98,6 +99,7 @@ def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
         damaged = min((tmp_path / "db/t/metadata").glob(pattern))
         content = damaged.read_bytes()
         damaged.write_bytes(content[:-1] + bytes([content[-1] ^ 255]))
+        SHARED_CACHE.clear()
         with pytest.raises(MalformedMetadata, match=damaged.name):
             [lake.table("db.t").scan(version=snapshot.snapshot_id).count() for snapshot in found.snapshots]
         damaged.write_bytes(content)

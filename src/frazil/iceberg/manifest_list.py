@@ -174,6 +174,11 @@ def _parsed(store: Store, path: str) -> list[ManifestFile]:
         return parse_manifest_list(store.read(path))
 
 
+def forget_lists() -> None:
+    """Forget the lists that are remembered, as if none had been read."""
+    _known.clear()
+
+
 def _inline(store: Store, path: str, snapshot: Snapshot) -> ManifestFile:
     data = store.read(path)
     with naming(path):

@@ -18,7 +18,7 @@ from frazil.errors import MalformedMetadata
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.entries import Entries, concat
 from frazil.iceberg.manifest import decode_manifests
-from frazil.iceberg.manifest_list import ManifestFile
+from frazil.iceberg.manifest_list import ManifestFile, forget_lists
 from frazil.io import avro
 from frazil.io.damage import naming
 from frazil.io.store import Store
@@ -99,11 +99,12 @@ class ManifestCache:
                 del self._by_path[(group.store, path)]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything, manifest lists too."""
         with self._lock:
             self._groups.clear()
             self._by_path.clear()
             self._bytes = 0
+        forget_lists()
 
 
 SHARED_CACHE = ManifestCache()

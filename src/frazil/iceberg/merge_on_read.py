@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +17,8 @@ from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.read import TaskReader
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.rewrite import CopyOnWrite, branch_head
+from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan import BATCH_ROWS, Scan
-from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.write import removing
 from frazil.io.deletion_vector import DeletionVector
 from frazil.model.expressions import AlwaysTrue, Expression
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from frazil.iceberg.table import IcebergTable, TableTransaction
 
 
-def delete_rows(table: IcebergTable | TableTransaction, where: Expression, branch: str = MAIN) -> Snapshot | None:
-    """Delete matching rows in the way that `write.delete.mode` says; None if there are none."""
+def delete_rows(table: IcebergTable | TableTransaction, where: Expression, branch: str = MAIN) -> RowChanges:
+    """Delete matching rows in the way that `write.delete.mode` says; without any there is no snapshot."""
     mode = table.metadata.property_reader.get(props.DELETE_MODE)
     work = MergeOnRead(table, branch) if mode == "merge-on-read" else CopyOnWrite(table, branch)
     return work.delete(where)
@@ -43,14 +44,16 @@ class MergeOnRead:
         self._metadata = table.metadata
         self._base = branch_head(self._metadata, branch)
 
-    def delete(self, where: Expression) -> Snapshot | None:
-        """Delete matching rows; None if there are none."""
+    def delete(self, where: Expression) -> RowChanges:
+        """Delete matching rows; without any there is no snapshot."""
         scan = Scan(self._metadata, self._table.store, self._base, self._metadata.current_schema, where)
         whole: list[DataFile] = []
         partly: list[FileScanTask] = []
+        rows = 0
         for task in scan.plan().tasks():
             if isinstance(task.residual, AlwaysTrue):
                 whole.append(task.file)
+                rows += task.most_rows
             else:
                 partly.append(task)
         written = WrittenDeletes()
@@ -58,19 +61,29 @@ class MergeOnRead:
             written = DeleteWriter(self._metadata, self._table.store).write(self._matching(partly))
         whole += written.emptied
         if not (whole or written.added):
-            return None
+            return RowChanges()
         action = fill(self._table.new_row_delta(), written, whole)
         with removing(self._table.store, written.added):
             self._isolated(action, where).commit()
-        return self._table.metadata.snapshot(action.snapshot_id)
+        return RowChanges(
+            rows_deleted=rows + written.deleted_rows,
+            data_files_removed=len(whole),
+            delete_files_added=len(written.added),
+            delete_files_removed=len(written.removed),
+            snapshot=self._table.metadata.snapshot(action.snapshot_id),
+        )
+
+    @cached_property
+    def _reader(self) -> TaskReader:
+        """Reads where matching rows are."""
+        store, metadata = self._table.store, self._metadata
+        deletes = DeleteReader(store, metadata)
+        return TaskReader(store, metadata, Schema((POS,)), metadata.current_schema, deletes, BATCH_ROWS)
 
     def _matching(self, tasks: Sequence[FileScanTask]) -> Iterator[tuple[FileScanTask, DeletionVector]]:
         """The positions of the rows that match, of each file that has such rows."""
-        store, metadata = self._table.store, self._metadata
-        deletes = DeleteReader(store, metadata)
-        reader = TaskReader(store, metadata, Schema((POS,)), metadata.current_schema, deletes, BATCH_ROWS)
         for task in tasks:
-            found = [batch.column(0).to_numpy() for batch in reader.read(task)]
+            found = [batch.column(0).to_numpy() for batch in self._reader.read(task)]
             if found:
                 yield task, DeletionVector(np.concatenate(found))
 

@@ -51,6 +51,11 @@ class FileScanTask:
     gone: DeletionVector | None = None
     """Rows to leave out besides: somebody is about to delete them."""
 
+    @property
+    def most_rows(self) -> int:
+        """How many rows the file has left, as far as metadata tells: only vectors say how many they delete."""
+        return self.file.record_count - sum(delete.record_count for delete in self.deletes if delete.is_deletion_vector)
+
 
 @dataclass(frozen=True)
 class PlannedFiles:

@@ -16,6 +16,7 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.read import TaskReader
 from frazil.iceberg.refs import MAIN
+from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan import BATCH_ROWS, Scan
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.write import RowWriter, removing
@@ -44,6 +45,8 @@ class Removal:
     """New files, with the rows of those that stay."""
     is_whole: bool
     """Whether all rows of every file that goes match, by its partition and metrics alone."""
+    rows: int
+    """How many rows match."""
 
 
 class CopyOnWrite:
@@ -55,12 +58,17 @@ class CopyOnWrite:
         self._metadata = table.metadata
         self._base = branch_head(self._metadata, branch)
 
-    def delete(self, where: Expression) -> Snapshot | None:
-        """Delete matching rows; None if there are none."""
+    def delete(self, where: Expression) -> RowChanges:
+        """Delete matching rows; without any there is no snapshot."""
         removal = self.without(where)
         if not removal.removed:
-            return None
-        return self._commit(removal, removal.kept, where)
+            return RowChanges()
+        return RowChanges(
+            rows_deleted=removal.rows,
+            data_files_added=len(removal.kept),
+            data_files_removed=len(removal.removed),
+            snapshot=self._commit(removal, removal.kept, where),
+        )
 
     def overwrite(self, rows: Any, where: Expression) -> Snapshot:
         """Replace matching rows."""
@@ -79,20 +87,24 @@ class CopyOnWrite:
         removed: list[DataFile] = []
         reader = self._reader()
         partly: list[FileScanTask] = []
-        is_whole = True
+        is_whole, rows = True, 0
+        counting = replace(reader, output=Schema(()))
         for task in scan.plan().tasks():
             if isinstance(task.residual, AlwaysTrue):
                 removed.append(task.file)
+                rows += task.most_rows
                 continue
             is_whole = False
-            if self._any_match(reader, task):
+            matching = counting.count(task)
+            if matching:
                 removed.append(task.file)
                 partly.append(task)
+                rows += matching
         if not partly:
-            return Removal(removed, (), is_whole)
+            return Removal(removed, (), is_whole, rows)
         # in today's spec: the columns that an older one was made of may be gone
         writer = RowWriter(self._metadata, self._table.store, schema=reader.output)
-        return Removal(removed, writer.write(self._left(reader, partly)), is_whole)
+        return Removal(removed, writer.write(self._left(reader, partly)), is_whole, rows)
 
     def _reader(self) -> TaskReader:
         schema = self._metadata.current_schema
@@ -102,10 +114,6 @@ class CopyOnWrite:
             output = Schema((*schema.fields, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER), schema.schema_id)
         store = self._table.store
         return TaskReader(store, self._metadata, output, schema, DeleteReader(store, self._metadata), BATCH_ROWS)
-
-    def _any_match(self, reader: TaskReader, task: FileScanTask) -> bool:
-        counting = replace(reader, output=Schema(()))
-        return any(batch.num_rows for batch in counting.read(task))
 
     def _left(self, reader: TaskReader, tasks: list[FileScanTask]) -> Iterator[pa.RecordBatch]:
         for task in tasks:

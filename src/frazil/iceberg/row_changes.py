@@ -18,6 +18,7 @@ class RowChanges:
     rows_inserted: int = 0
     rows_updated: int = 0
     rows_deleted: int = 0
+    """Of files that went as a whole, all but those that vectors had deleted: nothing is read to count them."""
     data_files_added: int = 0
     data_files_removed: int = 0
     delete_files_added: int = 0

@@ -348,12 +348,16 @@ class IcebergTable(Changes):
 
         return CopyOnWrite(self, branch).overwrite(rows, as_expression(where))
 
-    def delete(self, where: str | Expression, *, branch: str = MAIN) -> Snapshot | None:
+    def delete(self, where: str | Expression, *, spark: Any = None, branch: str = MAIN) -> RowChanges:
         """Delete the rows that match. Whole files go by metadata alone; others are rewritten without the rows, or get
-        delete files or vectors if `write.delete.mode` is `merge-on-read`.
+        delete files or vectors if `write.delete.mode` is `merge-on-read`. Without such rows there is no new snapshot.
 
-        None if no row matched: then there is no new snapshot.
+        It is done in this process; or by a Spark session, if one is given: then `where` is any condition of its SQL.
         """
+        if spark is not None:
+            from frazil.spark.changes.builder import delete_on_spark
+
+            return delete_on_spark(self, where, spark, branch)
         from frazil.iceberg.merge_on_read import delete_rows
 
         return delete_rows(self, as_expression(where), branch)

@@ -62,7 +62,7 @@ def test_deleting_nothing_makes_no_snapshot():
     table = new_table(2)
     table.append(rows(1, 2))
     before = table.current_snapshot
-    assert table.delete("id = 77") is None
+    assert table.delete("id = 77").snapshot is None
     assert table.refresh().current_snapshot == before
 
 

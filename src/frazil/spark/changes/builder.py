@@ -50,7 +50,7 @@ def update_rows(
     return Statement(table, f"UPDATE {{t}} AS t SET {_assignments(values)}{condition}", spark, branch).execute()
 
 
-def delete_rows(table: IcebergTable, where: str, spark: SparkSession | None, branch: str) -> RowChanges:
+def delete_on_spark(table: IcebergTable, where: str | Expression, spark: SparkSession, branch: str) -> RowChanges:
     """DELETE."""
     return Statement(table, f"DELETE FROM {{t}} AS t WHERE {where}", spark, branch).execute()
 

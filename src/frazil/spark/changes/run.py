@@ -12,6 +12,7 @@ from frazil.iceberg.actions.isolated_changes import FilteredChanges
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.delete_writer import DeleteWriter, WrittenDeletes
 from frazil.iceberg.file_filter import FileFilter
+from frazil.iceberg.merge_on_read import fill
 from frazil.iceberg.planning import FileScanTask, ScanPlan
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan import Scan
@@ -76,18 +77,17 @@ def delete_whole_files(
     plan = _plan(handle, where)
     if not all(matching.every(part.entries).all() for part in plan.parts):
         return None
-    files = [task.file for task in plan.tasks()]
-    if not files:
+    tasks = list(plan.tasks())
+    if not tasks:
         return RowChanges()
     action = table.new_overwrite()
-    for file in files:
-        action.delete_file(file)
+    for task in tasks:
+        action.delete_file(task.file)
     as_told(action, settings, spark)
     _isolate(action, handle, where, isolation).commit()
-    deleted = plan.deleted_count
     return RowChanges(
-        rows_deleted=plan.record_count - (deleted or 0),
-        data_files_removed=len(files),
+        rows_deleted=sum(task.most_rows for task in tasks),
+        data_files_removed=len(tasks),
         snapshot=table.snapshot(action.snapshot_id),
     )
 
@@ -205,15 +205,10 @@ class Change:
         return action
 
     def _beside(self, touched: Touched, written: _Written) -> Any:
-        action, deletes = self._handle.table.new_row_delta(), written.deletes
+        action = self._handle.table.new_row_delta()
         for file in written.files:
             action.add_rows(file)
-        for file in deletes.added:
-            action.add_deletes(file)
-        for file in deletes.removed:
-            action.remove_deletes(file)
-        for file in deletes.emptied:
-            action.remove_rows(file)
+        fill(action, written.deletes, written.deletes.emptied)
         action.validate_data_files_exist(task.file.file_path for task, _ in touched)
         return action.validate_deleted_files()
 
