@@ -1,9 +1,9 @@
-"""What was used last, up to a number of things."""
+"""What was used last, up to a number of things, or a weight."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -22,10 +22,20 @@ class Recent(Generic[K, V]):
     >>> known.put(3, "3")
     >>> known.get(2), known.get(1), len(known)
     (None, '1', 2)
+
+    What values weigh may be told; then it is their weight together that is limited.
+
+    >>> short = Recent(5, len)
+    >>> for text in ("four", "two", "a"):
+    ...     short.put(text, text)
+    >>> short.get("four"), short.get("two"), len(short)
+    (None, 'two', 2)
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, weigh: Callable[[V], int] = lambda _: 1) -> None:
         self._most = most
+        self._weigh = weigh
+        self._weight = 0
         self._lock = Lock()
         self._values: OrderedDict[K, V] = OrderedDict()
 
@@ -42,12 +52,15 @@ class Recent(Generic[K, V]):
     def put(self, key: K, value: V) -> None:
         """Remember a value."""
         with self._lock:
+            if key in self._values:
+                self._weight -= self._weigh(self._values.pop(key))
             self._values[key] = value
-            self._values.move_to_end(key)
-            if len(self._values) > self._most:
-                self._values.popitem(last=False)
+            self._weight += self._weigh(value)
+            while self._weight > self._most:
+                self._weight -= self._weigh(self._values.popitem(last=False)[1])
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._values.clear()
+            self._weight = 0

@@ -19,9 +19,18 @@ from frazil.iceberg.planning import PlannedFiles, ScanPlan
 from frazil.io.deletion_vector import DeletionVector
 from frazil.io.store import Store
 from frazil.model.types import Type
+from frazil.recent import Recent
 from frazil.spark.scan.columns import pack, to_spark
 
 _READERS = 8
+_Key = tuple[Store, str, tuple[tuple[str, int | None], ...]]
+_known: Recent[_Key, bytes] = Recent(64 << 20, len)
+"""Blobs made of position delete files, by data file and delete files: none of them ever changes."""
+
+
+def forget() -> None:
+    """Forget what is remembered, as if no delete had been read."""
+    _known.clear()
 
 
 @dataclass(frozen=True)
@@ -125,10 +134,19 @@ def deleted_rows(
         more = gone.get(file.file_path)
         if more is None and len(deletes) == 1 and deletes[0].is_deletion_vector:
             return _stored(store, deletes[0])
+        key = (store, file.file_path, tuple(delete.key for delete in deletes))
+        known = None if more is not None else _known.get(key)
+        if known is not None:
+            return known
         vector = reader.positions(file, deletes)
         if more is not None:
             vector = more if vector is None else vector.union(more)
-        return None if vector is None or not vector.cardinality else vector.to_blob()
+        if vector is None or not vector.cardinality:
+            return None
+        made = vector.to_blob()
+        if more is None:
+            _known.put(key, made)
+        return made
 
     with ThreadPoolExecutor(_READERS, thread_name_prefix="frazil-deletes") as pool:
         for part in parts:
