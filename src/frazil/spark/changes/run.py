@@ -22,6 +22,7 @@ from frazil.iceberg.write import remove_files
 from frazil.model.binding import field_ids
 from frazil.model.expressions import AlwaysFalse, AlwaysTrue, Expression
 from frazil.model.schema import Schema
+from frazil.spark.changes.cardinality import named_violations
 from frazil.spark.changes.command import Command, kept
 from frazil.spark.changes.delta import Delta, Gone, with_lineage
 from frazil.spark.scan.contents import OnlyFiles
@@ -56,7 +57,7 @@ def change_rows(command: Command) -> RowChanges:
         change = Change(narrowed, settings, narrowed.depends_on())
         if narrowed.kind == "delete":
             return change.run(narrowed.changes())
-        with kept(narrowed.changes()) as changes:
+        with kept(narrowed.changes()) as changes, named_violations(narrowed):
             return change.run(changes)
 
 
