@@ -127,7 +127,7 @@ STATEMENTS: dict[str, tuple[str, str]] = {
             " WHEN NOT MATCHED BY SOURCE AND t.cat = 'a' THEN UPDATE SET v = -1"
         ),
         (
-            "SELECT o.id, o.cat, CASE WHEN s.id IS NOT NULL THEN s.v WHEN o.cat = 'a' THEN -1 ELSE o.v END AS v, o.x, o.ts"
+            "SELECT o.id, o.cat, CASE WHEN s.id IS NOT NULL THEN s.v WHEN o.cat = 'a' THEN -1 ELSE o.v END, o.x, o.ts"
             " FROM old o LEFT JOIN src s ON o.id = s.id WHERE s.id IS NOT NULL OR o.id <= 6"
             " UNION ALL SELECT * FROM src WHERE id >= 20"
         ),
@@ -148,8 +148,9 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     ),
     "merge with": (
         (
-            "WITH w AS (SELECT id AS k, v, 'more' AS more FROM src WHERE id < 21) MERGE INTO {t} t USING w ON t.id = w.k"
-            " WHEN MATCHED THEN UPDATE SET cat = w.more WHEN NOT MATCHED THEN INSERT (id, cat) VALUES (k, more)"
+            "WITH w AS (SELECT id AS k, v, 'more' AS more FROM src WHERE id < 21)"
+            " MERGE INTO {t} t USING w ON t.id = w.k WHEN MATCHED THEN UPDATE SET cat = w.more"
+            " WHEN NOT MATCHED THEN INSERT (id, cat) VALUES (k, more)"
         ),
         (
             "SELECT id, IF(id IN (2, 3, 5), 'more', cat) AS cat, v, x, ts FROM old"
