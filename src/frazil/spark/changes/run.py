@@ -20,6 +20,7 @@ from frazil.iceberg.write import remove_files
 from frazil.model.binding import field_ids
 from frazil.model.expressions import AlwaysFalse, AlwaysTrue, Expression
 from frazil.model.schema import Schema
+from frazil.spark.changes.cardinality import named_violations
 from frazil.spark.changes.command import Command
 from frazil.spark.changes.delta import Delta, Gone, with_lineage
 from frazil.spark.scan.some_files import rows_of_files
@@ -56,7 +57,7 @@ def change_rows(command: Command) -> RowChanges:
         change = Change(narrowed, settings, narrowed.depends_on())
         if narrowed.kind == "delete":
             return change.run(narrowed.changes())
-        with narrowed.made(narrowed.changes()) as changes:
+        with named_violations(narrowed), narrowed.made(narrowed.changes()) as changes:
             return change.run(changes)
 
 

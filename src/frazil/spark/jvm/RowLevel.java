@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.*;
 import org.apache.spark.sql.catalyst.expressions.*;
 import org.apache.spark.sql.catalyst.expressions.aggregate.*;
+import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -46,6 +47,7 @@ public class FrazilRowLevel {
    */
   public static LogicalPlan changes(LogicalPlan command, Expression only) {
     command = (LogicalPlan) ResolveRowLevelCommandAssignments$.MODULE$.apply(prepared(command));
+    command = (LogicalPlan) command.transformExpressionsDown(new FrazilAsserts());
     Rule rule = command instanceof DeleteFromTable ? (Rule) RewriteDeleteFromTable$.MODULE$ : command instanceof UpdateTable ? (Rule) RewriteUpdateTable$.MODULE$ : (Rule) RewriteMergeIntoTable$.MODULE$;
     LogicalPlan made = (LogicalPlan) rule.apply(command);
     if (!(made instanceof V2WriteCommand)) throw new IllegalStateException("Spark did not rewrite " + command.getClass().getSimpleName());
@@ -115,6 +117,19 @@ public class FrazilRowLevel {
     ((org.apache.spark.sql.execution.LogicalRDD) made.queryExecution().analyzed()).rdd().unpersist(false); }
   static Alias alias(AggregateFunction f, String name) {
     return new Alias(f.toAggregateExpression(), name, NamedExpression.newExprId(), NONE, scala.Option.empty(), NONE); }
+  /** By row of the target, how many rows of the source match it: the columns of the target that the condition looks at, and the number. */
+  public static LogicalPlan matches(LogicalPlan command) {
+    MergeIntoTable m = (MergeIntoTable) command;
+    LogicalPlan target = m.targetTable();
+    while (target instanceof SubqueryAlias) target = ((SubqueryAlias) target).child();
+    target = ((org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation) target).withMetadataColumns();
+    List row = new ArrayList(), out = new ArrayList();
+    scala.collection.Iterator i = m.mergeCondition().references().iterator();
+    while (i.hasNext()) { Attribute a = (Attribute) i.next(); if (target.outputSet().contains(a)) out.add(a); }
+    row.addAll(out); row.add(find(target, "_file")); row.add(find(target, "_pos"));
+    out.add(alias(new Count(Frazil.seq(Collections.singletonList(Literal.create(Integer.valueOf(1), DataTypes.IntegerType)))), "matches"));
+    LogicalPlan joined = new Join(target, m.sourceTable(), org.apache.spark.sql.catalyst.plans.Inner$.MODULE$, scala.Option.apply(m.mergeCondition()), JoinHint$.MODULE$.NONE());
+    return new org.apache.spark.sql.catalyst.plans.logical.Aggregate(Frazil.seq(row), Frazil.seq(out), joined, scala.Option.empty()); }
   /** The rows of the target that a command looks at, as a filter: all of them if rows that match nothing are changed too. */
   public static String looksAt(LogicalPlan command) {
     List kept = new ArrayList(), conditions = new ArrayList();
@@ -163,4 +178,19 @@ public class FrazilOnly extends scala.runtime.AbstractPartialFunction {
   public boolean isDefinedAt(Object node) {
     return FrazilRule.table(node) != null && !(node instanceof SubqueryAlias) && only.references().subsetOf(((LogicalPlan) node).outputSet()); }
   public Object applyOrElse(Object node, scala.Function1 otherwise) { return isDefinedAt(node) ? new Filter(only, (LogicalPlan) node) : otherwise.apply(node); }
+}
+
+/** Assertions that a value is not null say of which column: Spark names only fields of structs. */
+public class FrazilAsserts extends scala.runtime.AbstractPartialFunction {
+  final List path;
+  public FrazilAsserts() { this(null); }
+  public FrazilAsserts(List path) { this.path = path; }
+  public boolean isDefinedAt(Object e) {
+    if (path == null) return e instanceof Assignment && ((Assignment) e).key() instanceof NamedExpression;
+    return e instanceof AssertNotNull && ((AssertNotNull) e).walkedTypePath().isEmpty(); }
+  public Object applyOrElse(Object e, scala.Function1 otherwise) {
+    if (!isDefinedAt(e)) return otherwise.apply(e);
+    if (path != null) return new AssertNotNull(((AssertNotNull) e).child(), Frazil.seq(path));
+    Expression key = ((Assignment) e).key(), value = ((Assignment) e).value();
+    return new Assignment(key, (Expression) value.transformDown(new FrazilAsserts(Collections.singletonList(((NamedExpression) key).name())))); }
 }

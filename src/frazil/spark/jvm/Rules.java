@@ -67,10 +67,23 @@ public class FrazilRule extends Rule {
     if (node instanceof OverwritePartitionsDynamic) return ((OverwritePartitionsDynamic) node).productElement(0);
     return null;
   }
+  /** A view of our tables is no table: of these commands Spark says so in a way that nobody understands. */
+  static void refuseView(Object target, Object node) {
+    while (target instanceof SubqueryAlias) target = ((SubqueryAlias) target).child();
+    if (!(target instanceof org.apache.spark.sql.catalyst.plans.logical.View)) return;
+    scala.collection.Iterator leaves = ((LogicalPlan) target).collectLeaves().iterator();
+    while (leaves.hasNext()) if (table(leaves.next()) != null) {
+      Map told = new HashMap();
+      told.put("viewName", ((org.apache.spark.sql.catalyst.plans.logical.View) target).desc().identifier().quotedString());
+      told.put("operation", node instanceof DeleteFromTable ? "DELETE" : node instanceof UpdateTable ? "UPDATE" : "MERGE");
+      scala.collection.immutable.Map parameters = (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.from(scala.jdk.javaapi.CollectionConverters.asScala(told));
+      org.apache.spark.unsafe.Platform.throwException(new org.apache.spark.sql.AnalysisException("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", parameters)); }
+  }
   boolean matches(Object node) {
     if (commands ? FrazilSink.is(node) : FrazilStream.is(node)) return true;
     if (!commands && node instanceof Aggregate) return FrazilAggregates.of(node) != null;
     Object target = commands ? target(node) : node;
+    if (commands) refuseView(target, node);
     return target != null && table(target) != null && ((LogicalPlan) node).resolved()
       && (commands || node instanceof DataSourceV2Relation);
   }
