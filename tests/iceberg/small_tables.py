@@ -84,8 +84,7 @@ def equality_deletes(
 def vector(table: IcebergTable, file: DataFile, *positions: int) -> DataFile:
     """A deletion vector for a data file, written but not committed."""
     files = VectorFiles(table.store, NewDeleteFiles(table.metadata, table.store), 1)
-    files.add(file, DeletionVector.from_positions(list(positions)))
-    return files.close()[0]
+    return files.write([(file, DeletionVector.from_positions(list(positions)))])[0]
 
 
 def with_content(file: DataFile, content: Content, **changes: Any) -> DataFile:

@@ -130,8 +130,7 @@ def _new_location(table: IcebergTable, suffix: str) -> str:
 def vector(table: IcebergTable, file: DataFile, positions: Iterable[int], **members: Any) -> DataFile:
     """A deletion vector for a data file, in a Puffin file of its own."""
     files = VectorFiles(table.store, NewDeleteFiles(table.metadata, table.store), 1)
-    files.add(file, DeletionVector.from_positions(list(positions)))
-    return replace(files.close()[0], **members)
+    return replace(files.write([(file, DeletionVector.from_positions(list(positions)))])[0], **members)
 
 
 def position_deletes(table: IcebergTable, file: DataFile, deleted: Iterable[int], **members: Any) -> DataFile:

@@ -94,8 +94,8 @@ def mark_all_rows(table: IcebergTable, path: str) -> None:
     places, settings = NewDeleteFiles(table.metadata, table.store), DeleteSettings.of(table.metadata)
     vectors, positions = VectorFiles(table.store, places, 1), PositionFiles(table.store, places, settings)
     files = vectors if table.format_version >= 3 else positions
-    files.add(task.file, DeletionVector.from_positions(range(task.file.record_count)))
-    action = table.new_row_delta().add_deletes(files.close()[0])
+    [made] = files.write([(task.file, DeletionVector.from_positions(range(task.file.record_count)))])
+    action = table.new_row_delta().add_deletes(made)
     for old in task.deletes:
         action.remove_deletes(old)
     action.commit()

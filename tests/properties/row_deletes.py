@@ -81,9 +81,7 @@ def equality_deletes(
 def deletion_vectors(table: IcebergTable, vectors: Sequence[tuple[DataFile, DeletionVector]]) -> list[DataFile]:
     """One Puffin file with a vector for each data file."""
     files = VectorFiles(table.store, NewDeleteFiles(table.metadata, table.store), 1 << 20)
-    for file, vector in vectors:
-        files.add(file, vector)
-    return files.close()
+    return files.write(vectors)
 
 
 def old_positions(table: IcebergTable, file: DataFile, deletes: Sequence[DataFile]) -> DeletionVector:

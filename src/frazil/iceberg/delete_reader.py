@@ -16,7 +16,7 @@ from frazil.iceberg.data_file import Content, DataFile
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.scan_columns import leaf, schema_with
 from frazil.io.data_files import read_data_file
-from frazil.io.deletion_vector import DeletionVector
+from frazil.io.deletion_vector import DeletionVector, sorted_unique
 from frazil.io.store import Store
 from frazil.model.schema import DELETE_FILE_PATH, DELETE_POS, Schema
 
@@ -146,7 +146,7 @@ def matches_keys(columns: Sequence[pa.Array], keys: EqualityKeys) -> npt.NDArray
         mine = mine * width + pc.fill_null(codes, 0).to_numpy(zero_copy_only=False)
         theirs = theirs * width + pc.index_in(deleted, value_set=distinct).to_numpy(zero_copy_only=False)
         # renumber: products of cardinalities must not overflow
-        kept = np.unique(theirs)
+        kept = sorted_unique(theirs)
         theirs = np.searchsorted(kept, theirs)
         position = np.minimum(np.searchsorted(kept, mine), len(kept) - 1)
         present &= kept[position] == mine

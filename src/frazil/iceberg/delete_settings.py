@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from frazil import ambient
@@ -59,12 +60,13 @@ def _as_of_data(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 class NewDeleteFiles:
-    """Locations of the delete files of one job, which are remembered until the job is done."""
+    """Locations of the delete files of one job, which are remembered until the job is done. Threads may share it."""
 
     def __init__(self, metadata: TableMetadata, store: Store) -> None:
         self._metadata = metadata
         self._store = store
         self._job = ambient.new_uuid()
+        self._numbers = count(1)
         self._locations: list[str] = []
 
     def next(self, extension: str, spec_id: int | None = None, partition: tuple[Any, ...] = ()) -> str:
@@ -74,9 +76,10 @@ class NewDeleteFiles:
             spec = self._metadata.spec(spec_id)
             types = [column.type for column in partition_type(self._metadata, spec).fields]
             folder = spec.path_of(types, partition)
-        name = f"00000-0-{self._job}-{len(self._locations) + 1:05d}{SUFFIX}.{extension}"
-        self._locations.append(data_location(self._metadata, folder, name))
-        return self._locations[-1]
+        name = f"00000-0-{self._job}-{next(self._numbers):05d}{SUFFIX}.{extension}"
+        location = data_location(self._metadata, folder, name)
+        self._locations.append(location)
+        return location
 
     def remove(self) -> None:
         """Remove all that was written: none of it was ever part of the table."""

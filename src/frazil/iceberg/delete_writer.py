@@ -7,13 +7,15 @@ data file, unless `write.delete.granularity` is `partition`: then earlier delete
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from frazil.errors import InvalidArgument
+from frazil.iceberg.ahead import ahead
 from frazil.iceberg.data_file import Content, DataFile, partition_key
 from frazil.iceberg.delete_reader import DeleteReader
 from frazil.iceberg.delete_settings import DeleteSettings, NewDeleteFiles
@@ -25,6 +27,8 @@ from frazil.io.deletion_vector import DeletionVector
 from frazil.io.store import Store
 
 _NONE = DeletionVector.from_positions([])
+Work = tuple[FileScanTask, DeletionVector]
+"""A data file, and positions in it that are to be deleted."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class WrittenDeletes:
 class DeleteWriter:
     """Writes the deletes of one job. `properties` come before those of the table.
 
-    In memory are the positions of one data file, and what position delete files of its partition hold: these are read
+    In memory are the positions of a few data files, and what position delete files of a partition hold: these are read
     once if work comes by partition.
     """
 
@@ -69,38 +73,49 @@ class DeleteWriter:
         self._referenced: list[str] = []
         self._deleted_rows = 0
 
-    def write(self, work: Iterable[tuple[FileScanTask, DeletionVector]]) -> WrittenDeletes:
+    def write(self, work: Iterable[Work]) -> WrittenDeletes:
         """Delete positions of data files, each of them given once; if anything fails, no file is left behind."""
         try:
-            for task, positions in work:
-                self._delete(task, positions)
-            added = self._files.close()
+            with closing(ahead(self._read_own, self._checked(work))) as read:
+                added = self._files.write(self._to_write(read))
         except BaseException:
             self._places.remove()
             raise
         return WrittenDeletes(added, self._removed, self._emptied, self._deleted_rows, self._referenced)
 
-    def _delete(self, task: FileScanTask, positions: DeletionVector) -> None:
-        file = task.file
-        self._check(file, positions)
-        own = [delete for delete in task.deletes if delete.target_path == file.file_path]
-        by_own = DeleteReader(self._store, self._metadata).positions(file, own) or _NONE
-        before = by_own.union(self._by_partition(file, task.deletes))
-        after = before.union(positions)
-        if after.cardinality == before.cardinality:
-            return
-        self._deleted_rows += after.cardinality - before.cardinality
-        if np.searchsorted(after.positions, file.record_count) == file.record_count:
-            self._emptied.append(file)
-            self._removed += own
-            return
-        self._referenced.append(file.file_path)
-        if self._absorbs:
-            self._removed += own
-            self._files.add(file, after if self._with_vectors else by_own.union(positions))
-        else:
-            new = np.setdiff1d(positions.positions, before.positions, assume_unique=True)
-            self._files.add(file, DeletionVector(new))
+    def _checked(self, work: Iterable[Work]) -> Iterator[Work]:
+        for task, positions in work:
+            self._check(task.file, positions)
+            yield task, positions
+
+    def _read_own(self, work: Work) -> tuple[FileScanTask, DeletionVector, list[DataFile], DeletionVector]:
+        """With the deletes that are only of the same data file, and what they delete."""
+        task, positions = work
+        own = [delete for delete in task.deletes if delete.target_path == task.file.file_path]
+        return task, positions, own, DeleteReader(self._store, self._metadata).positions(task.file, own) or _NONE
+
+    def _to_write(
+        self, read: Iterable[tuple[FileScanTask, DeletionVector, list[DataFile], DeletionVector]]
+    ) -> Iterator[tuple[DataFile, DeletionVector]]:
+        """What is to be written for each data file that has deletes after this."""
+        for task, positions, own, by_own in read:
+            file = task.file
+            before = by_own.union(self._by_partition(file, task.deletes))
+            after = before.union(positions)
+            if after.cardinality == before.cardinality:
+                continue
+            self._deleted_rows += after.cardinality - before.cardinality
+            if np.searchsorted(after.positions, file.record_count) == file.record_count:
+                self._emptied.append(file)
+                self._removed += own
+                continue
+            self._referenced.append(file.file_path)
+            if self._absorbs:
+                self._removed += own
+                yield file, after if self._with_vectors else by_own.union(positions)
+            else:
+                new = np.setdiff1d(positions.positions, before.positions, assume_unique=True)
+                yield file, DeletionVector(new)
 
     def _check(self, file: DataFile, positions: DeletionVector) -> None:
         if file.file_path in self._seen:

@@ -5,12 +5,13 @@ Bounds of the path are whole, never cut: readers tell by them which data files a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from frazil.iceberg.ahead import ahead
 from frazil.iceberg.data_file import Content, DataFile, partition_key
 from frazil.iceberg.delete_settings import DeleteSettings, NewDeleteFiles
 from frazil.iceberg.write import as_data_file
@@ -23,11 +24,17 @@ from frazil.model.schema import DELETE_FILE_PATH, DELETE_POS, Schema
 
 POSITION_SCHEMA = Schema((DELETE_FILE_PATH, DELETE_POS))
 _MODES = MetricsModes(dict.fromkeys(POSITION_SCHEMA.field_ids, MetricsMode(counts=True, bounds=True)))
+_ROW_GROUPS = {"write.parquet.row-group-size-bytes": str(16 << 20)}
+"""Unless told: many files are written at a time, and rows wait with their paths spelled out."""
 _ARROW = schema_to_arrow(POSITION_SCHEMA)
 
 
+Waiting = tuple[DataFile, int, bytes]
+"""A data file, how many of its rows are deleted, and which."""
+
+
 class PositionFiles:
-    """Writes a file for each data file at once, or one for each partition when all positions are known.
+    """Writes a file for each data file, or one for each partition when all positions are known.
 
     Until then those of a partition wait as compressed bitmaps.
     """
@@ -36,30 +43,27 @@ class PositionFiles:
         self._store = store
         self._places = places
         self._settings = settings
-        self._waiting: dict[tuple[Any, ...], list[tuple[DataFile, int, bytes]]] = {}
-        self._files: list[DataFile] = []
 
-    def add(self, file: DataFile, positions: DeletionVector) -> None:
-        """Deleted positions of a data file."""
+    def write(self, deletes: Iterable[tuple[DataFile, DeletionVector]]) -> list[DataFile]:
+        """Write deleted positions of data files."""
         if self._settings.by_file:
-            self._files.append(self._write(file, [(file.file_path, positions)], file.file_path))
-            return
-        key = (file.spec_id, partition_key(file.partition))
-        self._waiting.setdefault(key, []).append((file, positions.cardinality, positions.to_blob()))
+            return list(ahead(lambda pair: self._write([pair[0]], [pair[1]]), deletes))
+        partitions: dict[tuple[Any, ...], list[Waiting]] = {}
+        for file, positions in deletes:
+            key = (file.spec_id, partition_key(file.partition))
+            partitions.setdefault(key, []).append((file, positions.cardinality, positions.to_blob()))
+        groups = (group for members in partitions.values() for group in self._rolled(members))
+        return list(ahead(self._write_waiting, groups))
 
-    def close(self) -> list[DataFile]:
-        """Write what waits, and return all files."""
-        while self._waiting:
-            _, members = self._waiting.popitem()
-            for group in self._rolled(sorted(members, key=lambda member: member[0].file_path)):
-                pairs = ((file.file_path, DeletionVector.from_blob(blob)) for file, _, blob in group)
-                only = group[0][0].file_path if len(group) == 1 else None
-                self._files.append(self._write(group[0][0], pairs, only))
-        return self._files
+    def _write_waiting(self, group: list[Waiting]) -> DataFile:
+        vectors = (DeletionVector.from_blob(blob) for _, _, blob in group)
+        return self._write([file for file, _, _ in group], vectors)
 
-    def _rolled(self, members: list[tuple[DataFile, int, bytes]]) -> Iterator[list[tuple[DataFile, int, bytes]]]:
-        group, size = [], 0
-        for member in members:
+    def _rolled(self, members: list[Waiting]) -> Iterator[list[Waiting]]:
+        """Deletes of a partition in the order of the paths, as many together as make a file."""
+        group: list[Waiting] = []
+        size = 0
+        for member in sorted(members, key=lambda member: member[0].file_path):
             group.append(member)
             size += 8 * member[1] + len(member[0].file_path)  # before compression
             if size >= self._settings.target_bytes:
@@ -68,14 +72,19 @@ class PositionFiles:
         if group:
             yield group
 
-    def _write(self, file: DataFile, pairs: Iterable[tuple[str, DeletionVector]], only: str | None) -> DataFile:
-        """One file, of the partition of a data file."""
-        kind = self._settings.file_format
-        location = self._places.next(kind, file.spec_id, file.partition)
-        batches = (batch for path, positions in pairs for batch in _batches(path, positions))
-        properties = self._settings.properties
+    def _write(self, files: Sequence[DataFile], vectors: Iterable[DeletionVector]) -> DataFile:
+        """One file, for data files of one partition."""
+        kind, first = self._settings.file_format, files[0]
+        location = self._places.next(kind, first.spec_id, first.partition)
+        batches = (
+            batch
+            for file, positions in zip(files, vectors, strict=True)
+            for batch in _batches(file.file_path, positions)
+        )
+        properties = {**_ROW_GROUPS, **self._settings.properties}
         written = write_data_file(self._store, location, kind, POSITION_SCHEMA, batches, properties, modes=_MODES)
-        made = as_data_file(written, file.spec_id, file.partition)
+        made = as_data_file(written, first.spec_id, first.partition)
+        only = first.file_path if len(files) == 1 else None
         return replace(made, content=Content.POSITION_DELETES, referenced_data_file=only)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from frazil.iceberg.data_file import PUFFIN, Content, DataFile
 from frazil.iceberg.delete_settings import NewDeleteFiles
 from frazil.io.deletion_vector import DeletionVector, add_deletion_vector
@@ -20,15 +22,13 @@ class VectorFiles:
         self._waiting: list[tuple[DataFile, int, BlobMetadata]] = []
         self._files: list[DataFile] = []
 
-    def add(self, file: DataFile, vector: DeletionVector) -> None:
-        """The vector of a data file, with all its deleted positions."""
-        blob = add_deletion_vector(self._puffin, vector, file.file_path)
-        self._waiting.append((file, vector.cardinality, blob))
-        if self._puffin.estimated_bytes >= self._target:
-            self._flush()
-
-    def close(self) -> list[DataFile]:
-        """Write what waits, and return the vectors as manifests track them."""
+    def write(self, deletes: Iterable[tuple[DataFile, DeletionVector]]) -> list[DataFile]:
+        """Write the vectors of data files, with all their deleted positions; they return as manifests track them."""
+        for file, vector in deletes:
+            blob = add_deletion_vector(self._puffin, vector, file.file_path)
+            self._waiting.append((file, vector.cardinality, blob))
+            if self._puffin.estimated_bytes >= self._target:
+                self._flush()
         if self._waiting:
             self._flush()
         return self._files
