@@ -132,6 +132,8 @@ class Transaction:
             attempt += 1
             ambient.sleep(min(wait_ms * 2 ** (attempt - 1), longest_ms) / 1000 * (0.5 + ambient.jitter() / 2))
             self._restage(attempt)
+            if not self._updates:
+                return self._succeeded(self._base)  # the other writer did what was to be done
 
     def _setting(self, prop: props.Property[int]) -> int:
         try:

@@ -9,6 +9,7 @@ from frazil.iceberg.actions import rewrite_manifests
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.actions.rewrite_manifests import RewriteManifestsResult
 from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.table import IcebergTable
 from tests.iceberg.small_tables import ids_of, live_files, new_table, rows, vector
 
 
@@ -178,3 +179,20 @@ def test_partitions_of_every_type_can_be_tidied(type_, values):
             break
     else:
         pytest.fail("they are never tidy")
+
+
+def test_what_another_writer_has_done_is_not_done_again():
+    table = new_table(2, **{"commit__manifest-merge__enabled": "false"})
+    for number in range(3):
+        table.append(rows(number))
+    other = IcebergTable(table.identifier, table.store, table._committer, table._state)
+    change = table.transaction()
+    action = change.rewrite_manifests().commit()
+    assert action.result.rewritten_manifests_count == 3
+    other.rewrite_manifests().commit()
+    before = {file.location for file in table.store.list(table.location)}
+    change.commit()
+    assert action.result == RewriteManifestsResult(0, 0)
+    assert table.metadata == other.metadata
+    assert {file.location for file in table.store.list(table.location)} < before  # what it had written is gone
+    assert ids_of(table) == [0, 1, 2]

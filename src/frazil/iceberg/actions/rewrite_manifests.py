@@ -23,6 +23,7 @@ from frazil.iceberg.entries import Entries, concat
 from frazil.iceberg.manifest import ALL_COLUMNS, CORE_COLUMNS, as_existing
 from frazil.iceberg.manifest_clusters import bytes_per_entry, is_tidy
 from frazil.iceberg.manifest_list import ManifestFile
+from frazil.iceberg.manifest_reader import ManifestCache, ManifestReader
 from frazil.iceberg.partition_types import partition_type
 from frazil.iceberg.snapshot import REPLACE, Snapshot
 from frazil.iceberg.transaction import Transaction
@@ -133,28 +134,37 @@ class RewriteManifests(SnapshotAction):
         self, context: Context, members: Sequence[ManifestFile], fields: Sequence[int], target: int
     ) -> list[ManifestFile]:
         living = [manifest for manifest in members if manifest.has_live_files]
-        ranks = _ranks([_live(context, manifest, CORE_COLUMNS) for manifest in living], fields)
+        spec = context.metadata.spec(members[0].partition_spec_id)
+        typed = spec, partition_type(context.metadata, spec)
+        # what is kept for later reads would only take up memory
+        reader = ManifestReader(context.store, lambda _: typed, ManifestCache(0))
+        ranks = _ranks([_places(_live(reader, manifest, CORE_COLUMNS)) for manifest in living], fields)
         count = sum(map(len, ranks))
         if not count:
             return []
         manifests = min(count, max(1, -(-int(bytes_per_entry(members) * count) // target)))
         size = -(-count // manifests)
-        parts = _in_order(context, living, ranks, max(1, _ENTRIES_AT_A_TIME // size) * size)
+        parts = _in_order(reader, living, ranks, max(1, _ENTRIES_AT_A_TIME // size) * size)
         return write_manifests(context, parts, members[0].content, self.snapshot_id, self.next_manifest_name, size)
 
 
-def _live(context: Context, manifest: ManifestFile, columns: frozenset[int]) -> Entries:
-    entries = context.reader.read_one(manifest, columns)
+def _live(reader: ManifestReader, manifest: ManifestFile, columns: frozenset[int]) -> Entries:
+    entries = reader.read_one(manifest, columns)
     return entries.filter(entries.live)
 
 
-def _ranks(parts: Sequence[Entries], fields: Sequence[int]) -> list[Ranks]:
+def _places(entries: Entries) -> list[pa.Array]:
+    """The partitions alone, and of an unpartitioned table their number."""
+    return entries.partition_columns() or [pa.nulls(len(entries))]
+
+
+def _ranks(parts: Sequence[Sequence[pa.Array]], fields: Sequence[int]) -> list[Ranks]:
     """For each entry of each part, its place among all when they are sorted by partition."""
-    lengths = [len(part) for part in parts]
+    lengths = [len(part[0]) for part in parts]
     total = sum(lengths)
     keys: dict[str, pa.Array] = {}
     for field in fields if total else ():
-        values = pa.concat_arrays([part.partition_columns()[field] for part in parts])
+        values = pa.concat_arrays([part[field] for part in parts])
         if values.null_count < total:
             keys[str(field)] = values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
     ranks = np.arange(total, dtype=np.int64)
@@ -165,7 +175,7 @@ def _ranks(parts: Sequence[Entries], fields: Sequence[int]) -> list[Ranks]:
 
 
 def _in_order(
-    context: Context, manifests: Sequence[ManifestFile], ranks: Sequence[Ranks], at_a_time: int
+    reader: ManifestReader, manifests: Sequence[ManifestFile], ranks: Sequence[Ranks], at_a_time: int
 ) -> Iterator[Entries]:
     """All live entries by rank, so many at a time; each time the manifests that have any of them are read."""
     total = sum(map(len, ranks))
@@ -174,7 +184,7 @@ def _in_order(
         for manifest, mine in zip(manifests, ranks, strict=True):
             chosen = (mine >= start) & (mine < start + at_a_time)
             if chosen.any():
-                parts.append(_live(context, manifest, ALL_COLUMNS).filter(chosen))
+                parts.append(_live(reader, manifest, ALL_COLUMNS).filter(chosen))
                 places.append(mine[chosen])
         order = np.argsort(np.concatenate(places), kind="stable")
         yield as_existing(concat(parts)).take(pa.array(order))
