@@ -104,6 +104,22 @@ def specs(lake: Lake, name: str, version: int, mode: str) -> None:
     table.append(as_dicts(ROWS[6:]))
 
 
+def sorted_(lake: Lake, name: str, version: int, mode: str) -> None:
+    """Rows are sent to the task of their partition and sorted there, other commands have their own ways."""
+    table = new(
+        lake,
+        name,
+        version,
+        mode,
+        ["cat"],
+        write__distribution_mode="hash",
+        write__update__distribution_mode="none",
+        write__merge__distribution_mode="range",
+    )
+    table.update_sort_order().by("v DESC NULLS LAST", "bucket(2, id)").commit()
+    _filled(table)
+
+
 def evolved(lake: Lake, name: str, version: int, mode: str) -> None:
     """Columns were dropped, renamed, widened, moved and added since the first rows were written."""
     table = new(lake, name, version, mode, columns="gone STRING, v2 INT, id INT NOT NULL, cat STRING, ts TIMESTAMP")
@@ -144,5 +160,5 @@ def deleted(lake: Lake, name: str, version: int, mode: str) -> None:
 
 
 LAYOUTS: dict[str, Callable[[Lake, str, int, str], None]] = {
-    made.__name__: made for made in (plain, identity, bucket, days, specs, evolved, deleted, avro, orc)
+    made.__name__: made for made in (plain, identity, bucket, days, specs, sorted_, evolved, deleted, avro, orc)
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.spark.changes.layouts import COPY, LAYOUTS, MERGE, SOURCE, as_dicts, new
+from tests.spark.changes.layouts import COPY, LAYOUTS, MERGE, SOURCE, as_dicts, modes, new
 
 _ON = "MERGE INTO {t} t USING src s ON t.id = s.id"
 _MERGE = f"{_ON} WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
@@ -263,3 +263,46 @@ def test_an_empty_table(spark, lake, name, ids, views, table):
     assert table().current_snapshot is None
     spark.sql(_MERGE.format(t=name))
     assert ids() == [2, 3, 5, 20, 21]
+
+
+_ODD = ["a b", "x/y=z", "100%25", "ä€😀", "", "c:\\d", "q?w#e&r+t", None]
+
+
+@pytest.mark.parametrize(("version", "mode"), [(2, COPY), (2, MERGE), (3, MERGE)])
+def test_odd_partitions_and_folders(spark, lake, name, sql, tmp_path, version, mode):
+    """The file that a row is in is known by its name, however the name is written."""
+    root = tmp_path / "with space % and ü"
+    made = lake.create_table(
+        name.removeprefix("lake."),
+        "id BIGINT, cat STRING",
+        partition_by=["cat"],
+        format_version=version,
+        properties={**modes(mode), "write.data.path": str(root)},
+    )
+    made.append([{"id": number, "cat": _ODD[number % len(_ODD)]} for number in range(16)])
+    spark.sql(f"UPDATE {name} SET id = id + 100 WHERE id % 16 < 8")
+    spark.sql(f"DELETE FROM {name} WHERE id IN (SELECT id FROM range(8, 12)) OR id = 103 OR id * 2 = 214")
+    expected = sorted([*(100 + number for number in range(7) if number != 3), *range(12, 16)])
+    assert [row[0] for row in sql(f"SELECT id FROM {name} ORDER BY id")] == expected
+    spark.sql(
+        f"MERGE INTO {name} t USING (SELECT DISTINCT cat FROM {name}) s ON t.cat <=> s.cat"
+        " WHEN MATCHED THEN UPDATE SET id = -t.id"
+    )
+    assert sorted(row[0] for row in sql(f"SELECT -id FROM {name}")) == expected
+
+
+def test_columns_that_are_not_named_get_their_defaults(spark, lake, name, sql):
+    made = new(lake, name, 3, MERGE, columns="id BIGINT")
+    made.append([{"id": 1}, {"id": 2}])
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN v INT DEFAULT 7")
+    spark.sql(f"ALTER TABLE {name} ALTER COLUMN v SET DEFAULT 9")
+    spark.sql(f"UPDATE {name} SET v = DEFAULT WHERE id = 1")
+    spark.sql(
+        f"MERGE INTO {name} t USING (SELECT 3L AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)"
+    )
+    assert sql(f"SELECT id, v FROM {name} ORDER BY id") == [(1, 9), (2, 7), (3, 9)]
+    spark.sql(
+        f"MERGE INTO {name} t USING (SELECT 2L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = DEFAULT"
+        " WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN UPDATE SET id = 4"
+    )
+    assert sql(f"SELECT id, v FROM {name} ORDER BY id") == [(1, 9), (2, 9), (4, 9)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from frazil.errors import InvalidArgument
 from frazil.iceberg.planning import FileScanTask, ScanPlan
 from frazil.io import roaring
 from frazil.io.deletion_vector import DeletionVector
@@ -99,5 +100,8 @@ class Delta:
         """The files of a plan that lose rows."""
         if not self.gone:
             return []
-        tasks = plan.only(pa.array(sorted(self.gone), pa.string())).tasks()
+        tasks = list(plan.only(pa.array(sorted(self.gone), pa.string())).tasks())
+        lost = self.gone.keys() - {task.file.file_path for task in tasks}
+        if lost:  # else rows would be written anew and stay where they were, too
+            raise InvalidArgument(f"{min(lost)} is not planned", hint="this is an error of Frazil: report it")
         return [(task, self.gone[task.file.file_path]) for task in tasks]
