@@ -10,7 +10,7 @@ from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg.actions.update_schema import UpdateSchema
 from frazil.iceberg.table import IcebergTable, TableTransaction
 from frazil.model.schema_evolution import Position
-from frazil.spark.catalog import current
+from frazil.spark.catalog import current, held_table
 from frazil.spark.defaults import default_value
 from frazil.spark.describe import describe
 from frazil.spark.exceptions import table_errors
@@ -33,8 +33,9 @@ class AlterTable:
         """Carry out the changes; the table as it is then."""
         parts = json.loads(name)
         listed: list[Change] = json.loads(changes)
+        held = held_table(self._bridge, parts)
         with table_errors(self._bridge, parts):
-            table = self._bridge.lake.table(parts)
+            table = self._bridge.lake.table(parts) if held is None else held.table
         with table.transaction() as transaction:
             columns = [change for change in listed if "column" in change]
             if columns:
@@ -43,7 +44,7 @@ class AlterTable:
                     self._column(table, update, change)
                 update.commit()
             self._properties(transaction, [change for change in listed if "column" not in change])
-        return describe(self._bridge, current(table))
+        return describe(self._bridge, held_table(self._bridge, parts) or current(table))
 
     def _column(self, table: IcebergTable, update: UpdateSchema, change: Change) -> None:
         path = tuple(change["column"])

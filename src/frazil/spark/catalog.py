@@ -57,7 +57,8 @@ class Tables:
     def load(self, name: str, version: str | None, micros: str | None) -> str:
         """A table, at a version (id, branch or tag) or a time (in microseconds) if one is given."""
         parts = json.loads(name)
-        if parts[0] == HELD and (held := self._bridge.tables.named(parts[-1])) is not None:
+        held = held_table(self._bridge, parts)
+        if held is not None:
             return describe(self._bridge, held)
         with table_errors(self._bridge, parts):
             handle = resolve(self._lake, parts)
@@ -138,6 +139,11 @@ class Tables:
             wanted = wanted[1:]
         with table_errors(self._bridge, wanted if self._lake.table_exists(wanted) else parts):
             self._lake.rename_table(parts, wanted)
+
+
+def held_table(bridge: Bridge, parts: Sequence[str]) -> TableHandle | None:
+    """The table of that name, if it is one that a call brings along."""
+    return bridge.tables.named(parts[-1]) if parts[0] == HELD else None
 
 
 def resolve(lake: Lake, parts: Sequence[str]) -> TableHandle:

@@ -8,7 +8,7 @@ made from, so its rows stay the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -88,6 +88,20 @@ class TableHandle:
         return replace(self, options=dict(options))
 
 
+class Held:
+    """A table that somebody brings along, with every handle that was given out for it, by key."""
+
+    def __init__(self, make: Callable[[], TableHandle]) -> None:
+        self._make = make
+        self.given: dict[str, TableHandle] = {}
+
+    def now(self) -> TableHandle:
+        """The table as it is now."""
+        handle = self._make()
+        self.given[handle.key] = handle
+        return handle
+
+
 class Tables:
     """The handles of one lake in one session, by key; safe to share between threads."""
 
@@ -95,21 +109,22 @@ class Tables:
         self._lake = lake
         self._recent: Recent[str, TableHandle] = Recent(_KEPT)
         self._staged: dict[str, TableHandle] = {}
-        self._held: dict[str, TableHandle] = {}
+        self._held: dict[str, Held] = {}
 
     @contextmanager
-    def held(self, handle: TableHandle) -> Iterator[str]:
-        """A name for a table that need not be in the lake, for as long as it is used."""
-        name, key = str(ambient.new_uuid()), handle.key  # a commit gives the table another
-        self._held[name] = self._held[key] = handle
+    def held(self, make: Callable[[], TableHandle]) -> Iterator[str]:
+        """A name for a table that need not be in the lake, for as long as it is used; `make` gives it as it is now."""
+        name = str(ambient.new_uuid())
+        self._held[name] = Held(make)
         try:
             yield name
         finally:
-            del self._held[name], self._held[key]
+            del self._held[name]
 
     def named(self, name: str) -> TableHandle | None:
-        """The table that is held under a name."""
-        return self._held.get(name)
+        """The table that is held under a name, as it is now."""
+        held = self._held.get(name)
+        return None if held is None else held.now()
 
     def put(self, handle: TableHandle) -> str:
         """Keep a handle; its key."""
@@ -122,7 +137,8 @@ class Tables:
 
     def get(self, key: str) -> TableHandle:
         """The handle of that key."""
-        found = self._staged.get(key) or self._held.get(key) or self._recent.get(key)
+        held = (held.given.get(key) for held in list(self._held.values()))
+        found = self._staged.get(key) or next(filter(None, held), None) or self._recent.get(key)
         if found is None:
             found = self._again(key)
             self.put(found)

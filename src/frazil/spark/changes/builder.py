@@ -98,7 +98,7 @@ class Statement:
     def _command(self) -> Iterator[Command]:
         session = active_session() if self.spark is None else self.spark
         bridge = any_bridge(session)
-        with bridge.tables.held(handle_on(self.table, self.branch)) as name:
+        with bridge.tables.held(lambda: handle_on(self.table, self.branch)) as name:
             target = ".".join(map(quoted_name, (bridge.name, HELD, name)))
             text = self.text.replace("{t}", target, 1)
             key, node = bridge.classes.FrazilRunner.about(session._jsparkSession, text)

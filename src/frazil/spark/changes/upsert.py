@@ -35,7 +35,7 @@ def upsert_frame(
     """Upsert the rows of a DataFrame, which is computed once."""
     writer = key_writer(table.metadata, table.store, keys)
     bridge = any_bridge(rows.sparkSession)
-    fitted = by_name(rows, table.schema, bridge.dialect, check_nulls=True, check_order=False)
+    fitted = by_name(rows, table.schema, bridge.dialect, check_nulls=False, check_order=False)
     made = fitted.localCheckpoint()
     work = _Upsert(bridge, table, branch)
     try:

@@ -1,0 +1,150 @@
+"""table.update, table.merge and table.delete from Python, on tables that the session knows and on others."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+import pytest
+
+import frazil
+from frazil.errors import ColumnNotFound, InvalidArgument
+
+
+@pytest.fixture
+def table(lake, name):
+    made = lake.create_table(name.removeprefix("lake."), "id BIGINT, a STRING, b DOUBLE, d DATE, s STRUCT<x: INT>")
+    made.append([{"id": n, "a": str(n), "b": n * 1.0, "d": None, "s": {"x": n}} for n in range(6)])
+    return made
+
+
+def rows(table, *columns):
+    return sorted(tuple(row.values()) for row in table.scan(columns=columns).to_arrow().to_pylist())
+
+
+def test_update_gives_columns_values(spark, table):
+    day = datetime.date(2024, 5, 6)
+    done = table.update({"a": "concat(t.a, '!')", "b": 7, "d": day, "s.x": "s.x * 10"}, "id >= 4", spark=spark)
+    assert (done.rows_updated, done.rows_inserted, done.rows_deleted) == (2, 0, 0)
+    assert done.snapshot == table.current_snapshot
+    assert rows(table, "id", "a", "b", "d", "s")[4:] == [
+        (4, "4!", 7.0, day, {"x": 40}),
+        (5, "5!", 7.0, day, {"x": 50}),
+    ]
+    assert rows(table, "a")[:4] == [("0",), ("1",), ("2",), ("3",)]
+
+
+@pytest.mark.parametrize(
+    ("value", "read"), [(None, None), (2.5, 2.5), (float("inf"), float("inf")), ("1e3 + 1", 1001.0), (3, 3.0)]
+)
+def test_values_are_sql_or_themselves(spark, table, value, read):
+    table.update({"b": value}, spark=spark)
+    assert {row["b"] for row in table.scan().to_arrow().to_pylist()} == {read}
+
+
+def test_an_update_that_matches_nothing_makes_no_snapshot(spark, table):
+    before = table.current_snapshot
+    done = table.update({"a": "'x'"}, "id = 99", spark=spark)
+    assert done.snapshot is None
+    assert not any(done.counts().values())
+    assert table.refresh().current_snapshot == before
+
+
+def test_delete_by_spark_takes_any_condition(spark, table):
+    done = table.delete("id % 2 = 1 AND exists(array(t.id), x -> x > 2)", spark=spark)
+    assert (done.rows_deleted, rows(table, "id")) == (2, [(0,), (1,), (2,), (4,)])
+
+
+@pytest.mark.parametrize("source", ["frame", "arrow", "list", "pandas"])
+def test_merge_upserts(spark, table, source):
+    given = [{"id": 5, "a": "five", "b": 5.5}, {"id": 6, "a": "six", "b": 6.5}]
+    arrow = pa.Table.from_pylist(given)
+    made = {"frame": spark.createDataFrame(arrow), "arrow": arrow, "list": given, "pandas": arrow.to_pandas()}[source]
+    values = {"id": "s.id", "a": "s.a", "b": "s.b"}
+    merge = table.merge(made, "id", spark=spark).when_not_matched_insert(values).when_matched_update(values)
+    done = merge.execute()
+    assert (done.rows_updated, done.rows_inserted) == (1, 1)
+    assert rows(table, "id", "a", "b")[5:] == [(5, "five", 5.5), (6, "six", 6.5)]
+
+
+def test_merge_of_all_columns(spark, table):
+    source = table.to_spark(spark).where("id > 3").selectExpr("id + 1 AS id", "'m' AS a", "b", "d", "s")
+    merge = table.merge(source, ["id"], spark=spark).when_matched_update_all().when_not_matched_insert_all()
+    done = merge.execute()
+    assert (done.rows_updated, done.rows_inserted) == (1, 1)
+    assert rows(table, "id", "a")[4:] == [(4, "4"), (5, "m"), (6, "m")]
+
+
+def test_merge_with_every_clause(spark, table):
+    source = spark.createDataFrame([(1, "x"), (2, "gone"), (50, "new"), (51, "no")], "id BIGINT, a STRING")
+    done = (
+        table.merge(source, "t.id = s.id", spark=spark)
+        .when_not_matched_by_source_delete("t.id = 0")
+        .when_not_matched_by_source_update({"a": "'left'"}, "t.id > 3")
+        .when_not_matched_insert({"id": "s.id", "a": "upper(s.a)"}, "s.a = 'new'")
+        .when_matched_delete("s.a = 'gone'")
+        .when_matched_update({"a": "s.a"})
+        .execute()
+    )
+    assert rows(table, "id", "a") == [(1, "x"), (3, "3"), (4, "left"), (5, "left"), (50, "NEW")]
+    assert (done.rows_inserted, done.rows_updated, done.rows_deleted) == (1, 3, 2)
+
+
+def test_a_merge_can_be_looked_at_and_done_later(spark, table, capsys):
+    merge = table.merge([{"id": 3, "a": "m"}], "id", spark=spark).when_matched_update({"a": "s.a"})
+    before = table.current_snapshot
+    merge.explain()
+    told = capsys.readouterr().out
+    assert told.startswith(f"MERGE of {table.identifier}")
+    assert "MergeRows" in told
+    assert table.refresh().current_snapshot == before
+    merge.execute()
+    assert (3, "m") in rows(table, "id", "a")
+    assert not [view.name for view in spark.catalog.listTables() if view.name.startswith("frazil_")]
+
+
+def test_schema_evolution(spark, table):
+    if spark.version < "4.1":
+        pytest.skip("this Spark has no MERGE WITH SCHEMA EVOLUTION")
+    source = spark.createDataFrame([(1, "n", 9), (77, "m", 8)], "id BIGINT, a STRING, extra INT")
+    merge = table.merge(source, "id", spark=spark).with_schema_evolution()
+    merge.when_matched_update({"a": "s.a"}).when_not_matched_insert_all().execute()
+    table.refresh()
+    assert table.schema.columns[-1] == "extra"
+    assert (77, "m", 8) in rows(table, "id", "a", "extra")
+
+
+def test_on_a_branch(spark, table):
+    table.manage_refs().create_branch("b").commit()
+    table.update({"a": "'x'"}, spark=spark, branch="b")
+    table.merge([{"id": 0}], "id", spark=spark, branch="b").when_matched_delete().execute()
+    assert rows(table, "a")[0] == ("0",)
+    on_branch = table.scan(ref="b").to_arrow().to_pylist()
+    assert {row["a"] for row in on_branch} == {"x"}
+    assert len(on_branch) == 5
+
+
+def test_a_table_of_no_lake_of_the_session(spark, lake, tmp_path):
+    other = frazil.connect(tmp_path)
+    made = other.create_table("db.elsewhere", "id BIGINT, a STRING", partition_by=["bucket(3, id)"])
+    made.append([{"id": n, "a": "a"} for n in range(9)])
+    for table in (made, frazil.open(tmp_path / "db" / "elsewhere")):
+        assert table.refresh().update({"a": "concat(a, 'b')"}, "id < 3", spark=spark).rows_updated == 3
+    assert sorted(row["a"] for row in made.refresh().scan().to_arrow().to_pylist())[:7] == ["a"] * 6 + ["abb"]
+
+
+def test_bad_input(spark, table):
+    before = table.current_snapshot
+    with pytest.raises(InvalidArgument, match="does nothing"):
+        table.merge([{"id": 1}], "id", spark=spark).execute()
+    with pytest.raises(InvalidArgument, match="no column is given"):
+        table.update({}, spark=spark)
+    with pytest.raises(InvalidArgument, match="is no value"):
+        table.update({"a": object()}, spark=spark)
+    with pytest.raises(InvalidArgument, match="nothing to match"):
+        table.merge([{"id": 1}], [], spark=spark)
+    with pytest.raises(ColumnNotFound, match="nope"):
+        table.merge([{"id": 1}], ["id", "nope"], spark=spark)
+    with pytest.raises(Exception, match="nope"):
+        table.update({"nope": 1}, spark=spark)
+    assert table.refresh().current_snapshot == before

@@ -1,0 +1,137 @@
+"""table.upsert: rows in the place of those with the same keys, by equality deletes; in this process and on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlparse
+
+import pyarrow as pa
+import pytest
+
+from frazil.errors import InvalidArgument, InvalidValue, Unsupported
+from frazil.iceberg.data_file import Content
+
+COLUMNS = "id BIGINT, day STRING, v DOUBLE"
+_ARROW = pa.schema({"id": pa.int64(), "day": pa.string(), "v": pa.float64()})
+
+
+@pytest.fixture(params=["frame", "arrow"])
+def put(spark, request):
+    """Upsert rows (id, day, v), by Spark or in this process."""
+
+    def upsert(table, rows, keys=("id",), **more):
+        given = pa.Table.from_pylist([dict(zip(_ARROW.names, row, strict=True)) for row in rows], _ARROW)
+        return table.upsert(spark.createDataFrame(given) if request.param == "frame" else given, keys, **more)
+
+    return upsert
+
+
+@pytest.fixture
+def made(lake, name):
+    def make(version=3, partition_by=(), **more):
+        return lake.create_table(
+            name.removeprefix("lake."), COLUMNS, partition_by=list(partition_by), format_version=version, **more
+        )
+
+    return make
+
+
+def rows(spark, table):
+    """All rows, which every way of reading must agree about."""
+    found = sorted((tuple(row.values()) for row in table.scan().to_arrow().to_pylist()), key=str)
+    for way in ("native", "arrow"):
+        frame = spark.read.option("frazil.scan", way).table(f"lake.{table.identifier}")
+        assert sorted(map(tuple, frame.collect()), key=str) == found
+    return found
+
+
+def files_of(table):
+    return {path for path in Path(urlparse(table.location).path).rglob("*") if path.suffix == ".parquet"}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("partition_by", [(), ("bucket(3, id)",)], ids=str)
+def test_rows_of_the_same_key_are_replaced(spark, made, put, version, partition_by):
+    table = made(version, partition_by)
+    first = put(table, [(n, "a", 1.0) for n in range(6)])
+    assert (first.rows_inserted, first.delete_files_added) == (6, 0)  # there was nothing to delete
+    done = put(table, [(4, "b", 2.0), (5, "b", 2.0), (6, "b", 2.0)])
+    assert done.delete_files_added > 0
+    put(table, [(6, "c", 3.0)])
+    assert rows(spark, table) == [*((n, "a", 1.0) for n in range(4)), (4, "b", 2.0), (5, "b", 2.0), (6, "c", 3.0)]
+    kinds = set(table.inspect("delete_files")["content"].to_pylist())
+    assert kinds == {int(Content.EQUALITY_DELETES)}
+
+
+def test_null_is_a_key_like_others(spark, made, put):
+    table = made()
+    for v in (1.0, 2.0):
+        put(table, [(None, "a", v), (1, None, v)], keys=("id", "day"))
+    assert rows(spark, table) == [(1, None, 2.0), (None, "a", 2.0)]
+
+
+def test_keys_are_the_identifier_fields(spark, made, put):
+    table = made()
+    table.update_schema().allow_incompatible_changes().require_column("id").set_identifier_fields(["id"]).commit()
+    put(table, [(1, "a", 1.0)], keys=None)
+    put(table, [(1, "a", 2.0)], keys=None)
+    assert rows(spark, table) == [(1, "a", 2.0)]
+
+
+def test_on_a_branch_with_properties(spark, made, put):
+    table = made()
+    put(table, [(1, "a", 1.0)])
+    table.manage_refs().create_branch("b").commit()
+    done = put(table, [(1, "a", 2.0)], branch="b", snapshot_properties={"batch": "7"})
+    assert done.snapshot.summary["batch"] == "7"
+    assert rows(spark, table) == [(1, "a", 1.0)]
+    assert table.scan(ref="b", columns=["v"]).to_arrow().to_pylist() == [{"v": 2.0}]
+
+
+def test_several_rows_of_one_key_are_refused(spark, made, put):
+    table = made()
+    put(table, [(1, "a", 1.0)])
+    before = files_of(table)
+    with pytest.raises(InvalidValue, match=r"key id = 2"):
+        put(table, [(1, "a", 1.0), (2, "a", 1.0), (2, "b", 1.0)])
+    assert files_of(table) == before
+    assert rows(spark, table) == [(1, "a", 1.0)]
+
+
+def test_what_cannot_be_upserted(made, put, lake, name):
+    table = made(partition_by=["day"])
+    with pytest.raises(Unsupported, match="partitioned by 'day'"):
+        put(table, [(1, "a", 1.0)])
+    with pytest.raises(InvalidArgument, match="no key columns"):
+        put(table, [(1, "a", 1.0)], keys=None)
+    with pytest.raises(InvalidArgument, match="nope"):
+        put(table, [(1, "a", 1.0)], keys=["nope"])
+    with pytest.raises(InvalidArgument, match="'v'"):
+        put(table, [(1, "a", 1.0)], keys=["day", "v"])
+    old = lake.create_table(f"{name.removeprefix('lake.')}_v1", COLUMNS, format_version=1)
+    with pytest.raises(Unsupported, match="version 1"):
+        put(old, [(1, "a", 1.0)])
+
+
+def test_a_stream_of_upserts(spark, made, tmp_path):
+    from pyspark.sql import functions
+
+    table = made()
+    for number in range(3):
+        batch = pa.Table.from_pylist([{"id": n, "day": "d", "v": float(number)} for n in range(number, number + 3)])
+        spark.createDataFrame(batch).write.mode("append").parquet(str(tmp_path / "in"))
+    source = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    newest = source.groupBy("id").agg(functions.max("day").alias("day"), functions.max("v").alias("v"))
+
+    def upsert(frame, number):
+        table.upsert(frame, ["id"], snapshot_properties={"batch": str(number)})
+
+    query = (
+        newest.writeStream.outputMode("update")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .foreachBatch(upsert)
+        .start()
+    )
+    query.awaitTermination()
+    assert rows(spark, table) == [(n, "d", float(min(n, 2))) for n in range(5)]
