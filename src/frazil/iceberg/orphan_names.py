@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +19,7 @@ from frazil.iceberg.reachable import keys_of
 from frazil.model.partition import PartitionSpec
 
 _PARTS = r"(?s)^(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*):(?://(?P<authority>[^/]*))?)?(?P<path>.*)$"
+_START = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.\-]*)://([^/]*))?(?=/)")
 _SAME_SCHEMES = {"s3a,s3n": "s3"}
 
 
@@ -48,6 +50,9 @@ class Names:
 
     def split(self, locations: pa.Array) -> dict[Prefix, pa.Array]:
         """For each prefix among the locations, the row numbers that have it."""
+        common = _common_start(locations)
+        if common is not None:
+            return {self._prefix(common[1] or "", common[2] or ""): pa.array(np.arange(len(locations)))}
         parts = pc.extract_regex(locations, _PARTS)
         told = pc.binary_join_element_wise(parts.field("scheme"), parts.field("authority"), "\n")
         encoded = told.dictionary_encode()
@@ -59,6 +64,9 @@ class Names:
 
     def paths(self, locations: pa.Array) -> pa.Array:
         """Their paths, in the form in which they are compared."""
+        common = _common_start(locations)
+        if common is not None:
+            return keys_of(pc.utf8_slice_codeunits(locations, len(common[0])))
         return keys_of(pc.extract_regex(locations, _PARTS).field("path"))
 
     def _prefix(self, scheme: str, authority: str) -> Prefix:
@@ -66,6 +74,14 @@ class Names:
         if scheme == "file" and authority == "localhost":
             authority = ""
         return Prefix(self._schemes.get(scheme, scheme), self._authorities.get(authority, authority))
+
+
+def _common_start(locations: pa.Array) -> re.Match[str] | None:
+    """What stands before the path, if that is the same in all: telling that is much faster than taking each apart."""
+    found = _START.match(locations[0].as_py()) if len(locations) else None
+    if found is None or not pc.all(pc.starts_with(locations, f"{found[0]}/")).as_py():
+        return None
+    return found
 
 
 def _flat(equal: Mapping[str, str]) -> dict[str, str]:

@@ -38,7 +38,7 @@ LEAST_AGE_MS = 24 * _HOUR_MS
 _MOMENT = pa.timestamp("ms", "UTC")
 _FILES = pa.schema({"location": pa.string(), "size": pa.int64(), "modified": _MOMENT})
 _LIST_ROWS = 100_000
-_GROUP_ROWS = 1_000_000
+_GROUP_ROWS = 250_000
 _SHOWN = 20
 _TOLD = 5
 _METADATA_FILE = r"(?s)^(?P<root>.*)/metadata/[^/]*\.metadata\.json(?:\.gz)?$"
@@ -205,8 +205,7 @@ def _needed(store: Store, state: TableState, known: set[int]) -> Iterator[pa.Arr
     reachability = Reachability(store, metadata)
     manifests = list(reachability.manifests(snapshots).values())
     yield pa.array([manifest.manifest_path for manifest in manifests], pa.string())
-    for files in reachability.live_files(manifests):
-        yield from files["path"].chunks
+    yield from reachability.live_paths(manifests)
 
 
 def _metadata_files(state: TableState) -> list[str]:
@@ -253,7 +252,8 @@ class _Listing:
         limit = pa.scalar(search.older_than_ms, _MOMENT)
         for part in parts:
             keyed = part.append_column("key", search.names.paths(part["location"].combine_chunks()))
-            keyed = keyed.filter(pc.starts_with(keyed["key"], f"{base}/"))
+            if search.files is not None:
+                keyed = keyed.filter(pc.starts_with(keyed["key"], f"{base}/"))
             for root, file, modified_ms in _metadata_listed(keyed):
                 metadata_files.setdefault(root, {})[file] = modified_ms
             keyed = keyed.filter(pc.less(keyed["modified"], limit))

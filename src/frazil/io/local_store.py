@@ -97,7 +97,7 @@ class LocalStore(Store):
     def list(self, prefix: str) -> Iterator[FileInfo]:
         folder = self._path(prefix)
         with _reading(prefix):
-            yield from _walk(str(folder), prefix)
+            yield from _walk(str(folder), locations.join(prefix))
 
     def open_input(self, location: str) -> pa.NativeFile:
         filesystem, path = self.filesystem(location)
@@ -276,9 +276,9 @@ def _walk(folder: str, location: str) -> Iterator[FileInfo]:
     except (FileNotFoundError, NotADirectoryError):
         return
     for name, path in found:
-        place = locations.join(location, name)
+        place = f"{location}/{name}"
         if name.endswith("/"):
-            yield from _walk(path, place)
+            yield from _walk(path, place[:-1])
         elif not (name.startswith(".") and name.endswith(_TEMPORARY)):
             with contextlib.suppress(FileNotFoundError):
                 status = os.stat(path)  # noqa: PTH116 - a Path for each of a million files costs more than the call

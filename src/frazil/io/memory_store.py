@@ -99,8 +99,9 @@ class MemoryStore(Store):
         start = folder if folder == "/" else folder + "/"
         with self._space.lock:
             found = sorted((path, file) for path, file in self._space.files.items() if path.startswith(start))
+        base = locations.join(prefix)
         for path, (data, modified_ms) in found:
-            yield FileInfo(locations.join(prefix, path[len(start) :]), len(data), modified_ms)
+            yield FileInfo(f"{base}/{path[len(start) :]}", len(data), modified_ms)
 
     def open_input(self, location: str) -> pa.NativeFile:
         return pa.BufferReader(self.read(location))

@@ -268,6 +268,9 @@ class ForwardingStore(Store):
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         store, place = self.route(prefix)
+        if place == prefix:
+            yield from store.list(place)
+            return
         for file in store.list(place):
             yield replace(file, location=prefix.rstrip("/") + file.location[len(place.rstrip("/")) :])
 
