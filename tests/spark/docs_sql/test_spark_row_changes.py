@@ -1,6 +1,8 @@
-"""The statements of Iceberg's page "Spark Writes" (docs/docs/spark-writes.md) that change rows: MERGE, DELETE, UPDATE."""
+"""MERGE, DELETE and UPDATE as Iceberg's page "Spark Writes" (docs/docs/spark-writes.md) has them."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
@@ -32,7 +34,8 @@ ORDERS = (
     " CREATE TABLE prod.db.returned_orders (oid bigint) USING iceberg; INSERT INTO prod.db.returned_orders VALUES (2)"
 )
 TIMES = (
-    "CREATE TABLE prod.db.table (id bigint, ts timestamp, c1 string, c2 string) USING iceberg PARTITIONED BY (days(ts));"
+    "CREATE TABLE prod.db.table (id bigint, ts timestamp, c1 string, c2 string) USING iceberg"
+    " PARTITIONED BY (days(ts));"
     " INSERT INTO prod.db.table VALUES (1, timestamp '2020-04-30 23:00:00', 'a', 'b'),"
     " (2, timestamp '2020-05-01 00:00:00', 'a', 'b'), (3, timestamp '2020-05-31 23:59:59', 'a', 'b'),"
     " (4, timestamp '2020-06-01 00:00:00', 'a', 'b')"
@@ -41,7 +44,8 @@ MAY = "ts >= '2020-05-01 00:00:00' and ts < '2020-06-01 00:00:00'"
 BRANCH = (
     "CREATE TABLE prod.db.table (id bigint, val string) USING iceberg;"
     " INSERT INTO prod.db.table VALUES (1, 'a'), (2, 'b'); ALTER TABLE prod.db.table CREATE BRANCH audit;"
-    " CREATE TABLE prod.db.source (id bigint, val string) USING iceberg; INSERT INTO prod.db.source VALUES (2, 's'), (3, 't')"
+    " CREATE TABLE prod.db.source (id bigint, val string) USING iceberg;"
+    " INSERT INTO prod.db.source VALUES (2, 's'), (3, 't')"
 )
 
 CASES = [
@@ -147,4 +151,5 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_statement_of_the_page(case: Case, world: World, mode: str) -> None:
     properties = ", ".join(f"'write.{command}.mode' = '{mode}'" for command in ("delete", "update", "merge"))
-    case.with_setup(case.setup.replace("USING iceberg", f"USING iceberg TBLPROPERTIES ({properties})", 1)).run(world)
+    first = case.setup.split(";")[0]
+    replace(case, setup=case.setup.replace(first, f"{first} TBLPROPERTIES ({properties})", 1)).run(world)

@@ -1,4 +1,7 @@
-"""Every statement of Iceberg's page "Spark Writes" (docs/docs/spark-writes.md) but DELETE, UPDATE and MERGE."""
+"""Every statement of Iceberg's page "Spark Writes" (docs/docs/spark-writes.md) but DELETE, UPDATE and MERGE.
+
+Those are in `test_spark_row_changes`.
+"""
 
 from __future__ import annotations
 
