@@ -1,4 +1,4 @@
-"""``make demo``: a tour of a lake on local Spark, in a temporary warehouse: ingest, query, travel back, merge, evolve."""
+"""``make demo``: a tour of a lake on local Spark, in a temporary warehouse: ingest, query, go back, merge, evolve."""
 
 from __future__ import annotations
 
@@ -136,23 +136,15 @@ def show(tour: Tour, lake: frazil.Lake, spark: SparkSession) -> None:
         assert then is not None
         tour.say(f"now {now.n:,} rows, before {then.n:,} rows")
 
-    with tour.step(
-        "merge corrections into it, then compact: deletes go to vectors first, and into the files when it pays"
-    ):
+    with tour.step("merge corrections, as deletion vectors and new rows, then compact what has too many"):
         spark.sql("ALTER TABLE lake.shop.events SET TBLPROPERTIES ('write.merge.mode' = 'merge-on-read')")
         fixes = events(spark, 3).where("id % 100 = 0").selectExpr("id", "ts", "'fixed' AS kind", "amount")
         done = lake.table("shop.events").merge(fixes, ["id", "ts"]).when_matched_update_all().execute()
-        tour.say(
-            f"{done.rows_updated:,} rows updated: {done.data_files_added} data and {done.delete_files_added} delete files written"
-        )
-        compacted = spark.sql(
-            "CALL lake.system.rewrite_data_files('shop.events', options => map('min-input-files', '2'))"
-        ).first()
-        assert compacted is not None
-        tour.say(
-            f"compaction made {compacted.added_data_files_count} files of {compacted.rewritten_data_files_count},"
-            f" and {compacted.removed_delete_files_count} delete files went"
-        )
+        tour.say(f"{done.rows_updated:,} rows updated by {done.data_files_added} data file and a vector")
+        compact = "CALL lake.system.rewrite_data_files('shop.events', options => map('min-input-files', '2'))"
+        made = spark.sql(compact).first()
+        assert made is not None
+        tour.say(f"{made.rewritten_data_files_count} files with their deletes became {made.added_data_files_count}")
 
     with tour.step("evolve the schema: a new column, a renamed one, finer partitions; no file is rewritten"):
         spark.sql("ALTER TABLE lake.shop.events ADD COLUMN country STRING AFTER kind")
