@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.errors import Unsupported
 from frazil.spark import jvm as classes
 from frazil.spark.attach import bridge_of
 
@@ -110,14 +109,19 @@ def test_5_partitions_are_overwritten_dynamically(spark, sql, name):
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE {t} SET v = 1 WHERE id = 1",
-        "MERGE INTO {t} t USING (SELECT 1L AS id, 2L AS v) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v",
-        "DELETE FROM {t} WHERE id IN (SELECT id FROM range(2))",
+        "UPDATE {t} SET v = IF(id = 1, CAST(raise_error('boom') AS BIGINT), 1)",
+        (
+            "MERGE INTO {t} t USING (SELECT id, IF(id = 1, CAST(raise_error('boom') AS BIGINT), 1) AS v FROM range(2)) s"
+            " ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
+        ),
+        "DELETE FROM {t} WHERE IF(id = 1, CAST(raise_error('boom') AS BOOLEAN), TRUE)",
     ],
 )
-def test_6_row_level_commands_that_cannot_be_done_do_nothing(sql, name, statement):
-    sql(f"CREATE TABLE {name} AS SELECT id, id AS v FROM range(3)")
-    with pytest.raises(Unsupported):
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_6_row_level_commands_that_fail_do_nothing(sql, name, statement, mode):
+    modes = ", ".join(f"'write.{kind}.mode' = '{mode}'" for kind in ("delete", "update", "merge"))
+    sql(f"CREATE TABLE {name} TBLPROPERTIES ({modes}) AS SELECT id, id AS v FROM range(3)")
+    with pytest.raises(Exception, match="boom"):
         sql(statement.format(t=name))
     assert sql(f"SELECT * FROM {name} ORDER BY id") == [(0, 0), (1, 1), (2, 2)]
 
