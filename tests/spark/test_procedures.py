@@ -55,7 +55,8 @@ def test_they_are_listed_in_system(sql):
     assert names == {
         *("rollback_to_snapshot", "rollback_to_timestamp", "set_current_snapshot", "cherrypick_snapshot"),
         *("publish_changes", "fast_forward", "ancestors_of", "register_table"),
-        *("expire_snapshots", "remove_orphan_files", "rewrite_manifests"),
+        *("expire_snapshots", "remove_orphan_files", "rewrite_manifests", "rewrite_data_files"),
+        *("rewrite_position_delete_files", "convert_equality_deletes"),
     }
 
 

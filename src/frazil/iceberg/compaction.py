@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -110,7 +110,7 @@ def plan_compaction(plan: ScanPlan, options: CompactionOptions) -> CompactionPla
         expected, split = options.expected_output_files(size), options.input_split_size(size)
         spec_id, largest = options.output_spec_id, options.write_max_file_size
         groups.append(FileGroup(spec_id, partition, size, expected, largest, split, members, files))
-    return CompactionPlan(plan.snapshot, options, tuple(_ordered(groups, options.rewrite_job_order)))
+    return CompactionPlan(plan.snapshot, options, tuple(in_order(groups, options.rewrite_job_order)))
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,20 @@ def _limited(files: _Files, bins: list[Ints], options: CompactionOptions) -> lis
     return result
 
 
-def _ordered(groups: list[FileGroup], order: str) -> list[FileGroup]:
+class Group(Protocol):
+    """Some files that are rewritten together."""
+
+    @property
+    def input_bytes(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+
+G = TypeVar("G", bound=Group)
+
+
+def in_order(groups: list[G], order: str) -> list[G]:
+    """Groups as `rewrite-job-order` says."""
     what, _, direction = order.partition("-")
     if what == "bytes":
         return sorted(groups, key=lambda group: group.input_bytes, reverse=direction == "desc")

@@ -12,7 +12,7 @@ from frazil.iceberg import properties as props
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.properties import LONG_MAX, Property, PropertyReader, boolean, choice, integer
 
-Strategy = Literal["binpack", "sort", "zorder"]
+Strategy = Literal["binpack", "sort", "zorder", "position deletes"]
 INT_MAX = 2**31 - 1
 _GB = 1024**3
 _LEAST_OF_TARGET = 0.75
@@ -79,12 +79,16 @@ _OF_STRATEGY: Mapping[Strategy, tuple[Property[Any], ...]] = {
     "binpack": (*_SIZES, *_RUN, *_DATA),
     "sort": (*_SIZES, *_RUN, *_DATA, *_SORT),
     "zorder": _ALL,
+    "position deletes": (*_SIZES, *_RUN),
 }
 
 
 @dataclass(frozen=True)
 class CompactionOptions:
-    """What `rewrite_data_files` can be told. The names are Iceberg's, with `_` for `-` and `.`."""
+    """What `rewrite_data_files` and `rewrite_position_delete_files` can be told.
+
+    The names are Iceberg's, with `_` for `-` and `.`.
+    """
 
     target_file_size_bytes: int
     min_file_size_bytes: int
@@ -119,7 +123,9 @@ class CompactionOptions:
         reader = PropertyReader(given)
         values = {option.name.replace("-", "_").replace(".", "_"): reader.get(option) for option in _ALL}
         if values["target_file_size_bytes"] is None:
-            values["target_file_size_bytes"] = metadata.property_reader.get(props.WRITE_TARGET_FILE_SIZE_BYTES)
+            of_deletes = strategy == "position deletes"
+            usual = props.DELETE_TARGET_FILE_SIZE_BYTES if of_deletes else props.WRITE_TARGET_FILE_SIZE_BYTES
+            values["target_file_size_bytes"] = metadata.property_reader.get(usual)
         target = values["target_file_size_bytes"]
         for name, share in (("min_file_size_bytes", _LEAST_OF_TARGET), ("max_file_size_bytes", _MOST_OF_TARGET)):
             if values[name] is None:

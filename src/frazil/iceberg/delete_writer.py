@@ -31,6 +31,15 @@ Work = tuple[FileScanTask, DeletionVector]
 """A data file, and positions in it that are to be deleted."""
 
 
+def new_delete_files(
+    metadata: TableMetadata, store: Store, places: NewDeleteFiles, settings: DeleteSettings
+) -> VectorFiles | PositionFiles:
+    """What writes deleted positions, of the kind that the format version takes."""
+    if metadata.format_version >= 3:
+        return VectorFiles(store, places, settings.target_bytes)
+    return PositionFiles(store, places, settings)
+
+
 @dataclass(frozen=True)
 class WrittenDeletes:
     """What a row delta needs."""
@@ -61,11 +70,7 @@ class DeleteWriter:
         self._places = NewDeleteFiles(metadata, store)
         self._with_vectors = metadata.format_version >= 3
         self._absorbs = self._with_vectors or settings.by_file
-        self._files: VectorFiles | PositionFiles = (
-            VectorFiles(store, self._places, settings.target_bytes)
-            if self._with_vectors
-            else PositionFiles(store, self._places, settings)
-        )
+        self._files = new_delete_files(metadata, store, self._places, settings)
         self._shared: tuple[tuple[Any, ...], DeleteReader] | None = None
         self._removed: list[DataFile] = []
         self._emptied: list[DataFile] = []

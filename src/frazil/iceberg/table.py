@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from frazil.iceberg.actions.append import FastAppend, MergeAppend
     from frazil.iceberg.actions.cherry_pick import CherryPick
+    from frazil.iceberg.actions.convert_deletes import ConvertDeletes
     from frazil.iceberg.actions.delete_files import DeleteFiles
     from frazil.iceberg.actions.expire_snapshots import ExpireSnapshots
     from frazil.iceberg.actions.manage_refs import ManageRefs
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.actions.update_statistics import UpdateStatistics
     from frazil.iceberg.actions.upgrade_format_version import UpgradeFormat
     from frazil.iceberg.orphans import OrphanFiles
-    from frazil.iceberg.rewritten import RewrittenDataFiles
+    from frazil.iceberg.rewritten import ConvertedDeleteFiles, RewrittenDataFiles, RewrittenDeleteFiles
     from frazil.iceberg.row_changes import RowChanges
     from frazil.spark.changes.builder import Merge
 
@@ -93,6 +94,12 @@ class Changes:
         from frazil.iceberg.actions.row_delta import RowDelta
 
         return RowDelta(self._transaction())
+
+    def convert_deletes(self) -> ConvertDeletes:
+        """Replace equality deletes by deletes of positions."""
+        from frazil.iceberg.actions.convert_deletes import ConvertDeletes
+
+        return ConvertDeletes(self._transaction())
 
     def rewrite_manifests(self) -> RewriteManifests:
         """Regroup manifests by partition."""
@@ -501,6 +508,44 @@ class IcebergTable(Changes):
         from frazil.spark.changes.builder import compact
 
         return compact(self, strategy, sort_order, where, options, spark, branch)
+
+    def rewrite_position_delete_files(
+        self,
+        where: str | Expression | None = None,
+        options: Mapping[str, str] | None = None,
+        *,
+        branch: str = MAIN,
+    ) -> RewrittenDeleteFiles:
+        """Compact position delete files, in this process: in format version 3 they become deletion vectors, in version
+        2 those of a partition are joined as `write.delete.granularity` says. Deletes of files that are gone go.
+
+        The arguments are those of Iceberg's procedure. Only partitions that may hold rows that match are looked at.
+        """
+        from frazil.iceberg.delete_rewrite import rewrite_position_delete_files
+
+        return rewrite_position_delete_files(self, as_expression(where), options or {}, branch)
+
+    def convert_equality_deletes(
+        self,
+        where: str | Expression | None = None,
+        options: Mapping[str, str] | None = None,
+        *,
+        spark: Any = None,
+        branch: str = MAIN,
+    ) -> ConvertedDeleteFiles:
+        """Make equality deletes into deletion vectors, or in format version 2 into position deletes: readers need not
+        look for keys any more. Rows are read in this process, or by a Spark session, if one is given.
+
+        With `where` only data files that may hold rows that match are looked at; equality deletes that apply to others
+        as well stay.
+        """
+        if spark is not None:
+            from frazil.spark.changes.builder import convert_on_spark
+
+            return convert_on_spark(self, where, options, spark, branch)
+        from frazil.iceberg.delete_conversion import convert_equality_deletes
+
+        return convert_equality_deletes(self, as_expression(where), options or {}, branch)
 
     def transaction(self) -> TableTransaction:
         """A transaction of several actions."""

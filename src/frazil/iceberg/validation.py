@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from frazil.iceberg.entries import Entries, Mask, from_files
 from frazil.iceberg.file_filter import FileFilter
 from frazil.iceberg.manifest import CORE_COLUMNS
 from frazil.iceberg.manifest_list import DATA, DELETES, ManifestFile
-from frazil.iceberg.partition_types import partition_type
+from frazil.iceberg.partition_types import field_in_any_schema, partition_type
 from frazil.iceberg.snapshot import APPEND, DELETE, OVERWRITE, REPLACE, Snapshot
 
 COLUMNS = CORE_COLUMNS | frozenset(ids.METRICS)
@@ -136,12 +137,7 @@ def no_new_deletes_for(
     index = DeleteIndex(added)
     if not len(index):
         return
-    by_spec: dict[int, list[DataFile]] = {}
-    for file in files:
-        by_spec.setdefault(file.spec_id, []).append(file)
-    for spec_id, members in by_spec.items():
-        spec = context.metadata.spec(spec_id)
-        data = from_files(spec, partition_type(context.metadata, spec), members)
+    for data in _by_spec(context, files):
         applied = index.apply_to(data)
         _refuse(data, np.diff(applied.offsets) > 0, "a concurrent commit deleted rows of a file that is replaced")
 
@@ -175,6 +171,28 @@ def no_new_vectors(context: Context, snapshots: Iterable[Snapshot], targets: set
         _refuse(
             entries, named.to_numpy(zero_copy_only=False), "a concurrent commit added deletes for the same data file"
         )
+
+
+def no_older_data(context: Context, snapshots: Iterable[Snapshot], deletes: Iterable[DataFile]) -> None:
+    """No data files were added that these equality deletes apply to, as rewritten ones with their old sequence number:
+    without the deletes, rows would come back.
+    """
+    index = DeleteIndex(list(_by_spec(context, deletes)), partial(field_in_any_schema, context.metadata))
+    if not len(index):
+        return
+    for entries in changed_entries(context, snapshots, DATA, (Status.ADDED,)):
+        hit = np.diff(index.apply_to(entries).offsets) > 0
+        _refuse(entries, hit, "a concurrent commit added a file that an equality delete applies to, which is removed")
+
+
+def _by_spec(context: Context, files: Iterable[DataFile]) -> Iterator[Entries]:
+    """Files as entries, those of a spec together."""
+    by_spec: dict[int, list[DataFile]] = {}
+    for file in files:
+        by_spec.setdefault(file.spec_id, []).append(file)
+    for spec_id, members in by_spec.items():
+        spec = context.metadata.spec(spec_id)
+        yield from_files(spec, partition_type(context.metadata, spec), members)
 
 
 def _refuse(entries: Entries, mask: Mask, what: str) -> None:

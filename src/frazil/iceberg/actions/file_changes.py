@@ -73,6 +73,12 @@ class FileChanges(SnapshotAction):
             )
         return known is None
 
+    @property
+    def named_by_deletes(self) -> set[str]:
+        """The data files that added vectors and delete files are about, as far as they say so."""
+        named = (file.referenced_data_file for file in self._added_deletes)
+        return {path for path in named if path is not None}
+
     def validate_from(self, snapshot_id: int | None) -> Self:
         """The snapshot that was read to work the change out (None: the table was empty).
 

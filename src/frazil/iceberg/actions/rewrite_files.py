@@ -19,7 +19,8 @@ class RewriteFiles(FileChanges):
     """Replaces data or delete files by equivalent ones (compaction).
 
     New data files may keep an older data sequence number, so that equality deletes committed meanwhile still apply to
-    their rows. Deletes added since to a replaced file are a conflict: the rewritten rows would come back.
+    their rows. Deletes added since to a replaced file are a conflict: the rewritten rows would come back. So are those
+    added since to a file that new deletes name.
     """
 
     def __init__(self, transaction: Transaction) -> None:
@@ -27,6 +28,7 @@ class RewriteFiles(FileChanges):
         self._replaced_data: list[DataFile] = []
         self._equality_sequences: set[int | None] = set()
         self._sequence_number: int | None = None
+        self._referenced: set[str] = set()
 
     @property
     def operation(self) -> str:
@@ -69,6 +71,11 @@ class RewriteFiles(FileChanges):
         self._sequence_number = number
         return self
 
+    def validate_data_files_exist(self, paths: Iterable[str]) -> Self:
+        """Refuse if one of these was removed since: it is what new delete files are about."""
+        self._referenced.update(paths)
+        return self
+
     def validate(self, context: Context, parent: Snapshot | None) -> None:
         if not self._removal and not self._delete_removal:
             raise InvalidArgument("nothing to replace", hint="name the files that the new ones stand for")
@@ -76,6 +83,8 @@ class RewriteFiles(FileChanges):
         if self._sequence_number is not None and context.metadata.format_version > 1:
             self._added_data = [replace(file, data_sequence_number=self._sequence_number) for file in self._added_data]
         since = self.since(context, parent)
-        self.check_row_ids(context, since)
+        if self._added_data:
+            self.check_row_ids(context, since)
         validation.no_new_deletes_for(context, since, self._replaced_data, rewritten_as=self._sequence_number)
-        validation.files_exist(context, since, {file.file_path for file in self._replaced_data})
+        validation.files_exist(context, since, {file.file_path for file in self._replaced_data} | self._referenced)
+        validation.no_new_vectors(context, since, self.named_by_deletes)

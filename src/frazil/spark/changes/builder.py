@@ -18,7 +18,7 @@ import pyarrow as pa
 from frazil import ambient
 from frazil.errors import InvalidArgument
 from frazil.iceberg.refs import MAIN
-from frazil.iceberg.rewritten import RewrittenDataFiles
+from frazil.iceberg.rewritten import ConvertedDeleteFiles, RewrittenDataFiles
 from frazil.iceberg.row_changes import RowChanges
 from frazil.lake import connect
 from frazil.spark.attach import attach, bridges_of
@@ -71,6 +71,19 @@ def compact(
     return rewrite_data_files(
         any_bridge(session), session, handle_on(table, branch), strategy, sort_order, where, options
     )
+
+
+def convert_on_spark(
+    table: IcebergTable,
+    where: str | Expression | None,
+    options: Mapping[str, str] | None,
+    spark: SparkSession,
+    branch: str,
+) -> ConvertedDeleteFiles:
+    """Conversion of equality deletes."""
+    from frazil.spark.upkeep.convert_equality_deletes import convert_equality_deletes
+
+    return convert_equality_deletes(any_bridge(spark), spark, handle_on(table, branch), where, options)
 
 
 @dataclass(frozen=True)

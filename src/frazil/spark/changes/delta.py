@@ -28,6 +28,15 @@ def with_lineage(schema: Schema) -> Schema:
     return Schema((*schema.fields, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER), schema.schema_id)
 
 
+def positions_of(rows: DataFrame, classes: Any) -> list[tuple[Any, ...]]:
+    """By operation (if rows tell one) and file: the positions of rows, as a bitmap, and how many rows there are."""
+    from pyspark.sql import DataFrame
+
+    ship_classes(rows.sparkSession)
+    found = DataFrame(classes.FrazilRowLevel.positions(rows._jdf), rows.sparkSession)
+    return list(zip(*(column.to_pylist() for column in found.toArrow().columns), strict=True))
+
+
 @dataclass(frozen=True)
 class Gone:
     """Positions that a command takes from one file: deleted rows, and rows that are updated."""
@@ -56,13 +65,7 @@ class Delta:
     @cached_property
     def _told(self) -> list[tuple[int, str | None, bytes, int]]:
         """Operation, file, positions, and how many rows there are of them."""
-        from pyspark.sql import DataFrame
-
-        if not self._tells:
-            return []
-        ship_classes(self._changes.sparkSession)
-        found = DataFrame(self._classes.FrazilRowLevel.positions(self._changes._jdf), self._changes.sparkSession)
-        return list(zip(*(column.to_pylist() for column in found.toArrow().columns), strict=True))
+        return positions_of(self._changes, self._classes) if self._tells else []
 
     @cached_property
     def gone(self) -> dict[str, Gone]:

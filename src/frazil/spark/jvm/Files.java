@@ -270,6 +270,7 @@ public class FrazilPlan {
     StructType keys = FrazilPlan.struct((JsonNode) r.get("keys"));
     HashMap options = new HashMap();
     options.put(FrazilParquet.BY_ID, "true");
+    options.put("ignoreCorruptFiles", "false"); options.put("ignoreMissingFiles", "false");   // rows that are not read would be lost to whoever rewrites them
     boolean local = session.sparkContext().isLocal() && text(r, "root").startsWith("file:");   // where all our classes are, and files are on the disk
     FileFormat format = !kind.equals("parquet") ? (FileFormat) new FrazilParquet(keys, local)
       : local ? new FrazilLocalParquet() : new org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat();

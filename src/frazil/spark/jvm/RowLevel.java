@@ -143,16 +143,18 @@ public class FrazilRowLevel {
     return own.isEmpty() ? "[]" : FrazilRule.simplified(all(own), target); }
   /** The condition of a DELETE, as a filter. */
   public static String deletes(LogicalPlan command) { return FrazilRule.simplified(((DeleteFromTable) command).condition(), ((DeleteFromTable) command).table()); }
-  /** By operation and file, the positions of rows and how many there are. */
+  /** By operation (where rows tell one) and file, the positions of rows and how many there are. */
   public static org.apache.spark.sql.classic.Dataset positions(org.apache.spark.sql.classic.Dataset changes) {
     LogicalPlan rows = changes.queryExecution().analyzed();
-    Attribute op = find(rows, "__row_operation"), file = find(rows, "_file"), at = find(rows, "_pos");
-    List out = new ArrayList();
-    out.add(op); out.add(file); out.add(alias((AggregateFunction) (Object) new FrazilPositions(at, 0, 0), "positions"));
+    Attribute at = find(rows, "_pos");
+    List keys = new ArrayList(), out = new ArrayList();
+    if (((Attribute) rows.output().apply(0)).name().equals("__row_operation")) keys.add(rows.output().apply(0));
+    keys.add(find(rows, "_file"));
+    out.addAll(keys); out.add(alias((AggregateFunction) (Object) new FrazilPositions(at, 0, 0), "positions"));
     out.add(alias(new Count(Frazil.seq(Collections.singletonList(Literal.create(Integer.valueOf(1), DataTypes.IntegerType)))), "count"));
     org.apache.spark.sql.classic.SparkSession own = changes.sparkSession().cloneSession();
     own.conf().set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "100000");
-    return org.apache.spark.sql.classic.Dataset.ofRows(own, new org.apache.spark.sql.catalyst.plans.logical.Aggregate(Frazil.seq(out.subList(0, 2)), Frazil.seq(out), rows, scala.Option.empty())); }
+    return org.apache.spark.sql.classic.Dataset.ofRows(own, new org.apache.spark.sql.catalyst.plans.logical.Aggregate(Frazil.seq(keys), Frazil.seq(out), rows, scala.Option.empty())); }
   /** The rows that come, as the first columns of the table; with `lineage`, the id that a row keeps, and no number for when it was updated. */
   public static org.apache.spark.sql.classic.Dataset rows(org.apache.spark.sql.classic.Dataset changes, int columns, boolean lineage) {
     LogicalPlan rows = changes.queryExecution().analyzed();

@@ -1,4 +1,4 @@
-"""Procedures that keep a table small and quick: snapshots expire, manifests are regrouped, stray files are removed."""
+"""Procedures that keep a table small and quick: snapshots expire, files are rewritten, stray ones are removed."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from frazil.spark.procedures.procedure import (
     table_argument,
     text_map,
 )
+from frazil.spark.upkeep.convert_equality_deletes import convert_equality_deletes
 from frazil.spark.upkeep.rewrite_data_files import rewrite_data_files
 
 if TYPE_CHECKING:
@@ -77,6 +78,23 @@ def _rewrite_data_files(bridge: Bridge, spark: SparkSession, given: Arguments) -
     handle = handle_on(table, given["branch"] or MAIN)
     options = text_map("options", given["options"])
     result = rewrite_data_files(bridge, spark, handle, given["strategy"], given["sort_order"], given["where"], options)
+    bridge.refresh(table.identifier)
+    return [astuple(result)]
+
+
+def _rewrite_position_delete_files(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
+    table = table_argument(bridge, spark, given["table"])
+    options = text_map("options", given["options"])
+    result = table.rewrite_position_delete_files(given["where"], options, branch=given["branch"] or MAIN)
+    bridge.refresh(table.identifier)
+    return [astuple(result)]
+
+
+def _convert_equality_deletes(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
+    table = table_argument(bridge, spark, given["table"])
+    handle = handle_on(table, given["branch"] or MAIN)
+    options = text_map("options", given["options"])
+    result = convert_equality_deletes(bridge, spark, handle, given["where"], options)
     bridge.refresh(table.identifier)
     return [astuple(result)]
 
@@ -142,6 +160,29 @@ PROCEDURES = (
         "rewritten_bytes_count BIGINT NOT NULL, failed_data_files_count INT NOT NULL, "
         "removed_delete_files_count INT NOT NULL",
         _rewrite_data_files,
+    ),
+    Procedure(
+        "rewrite_position_delete_files",
+        (
+            TABLE,
+            Parameter("options", "MAP<STRING, STRING>"),
+            Parameter("where", "STRING"),
+            Parameter("branch", "STRING"),
+        ),
+        "rewritten_delete_files_count INT NOT NULL, added_delete_files_count INT NOT NULL, "
+        "rewritten_bytes_count BIGINT NOT NULL, added_bytes_count BIGINT NOT NULL",
+        _rewrite_position_delete_files,
+    ),
+    Procedure(
+        "convert_equality_deletes",
+        (
+            TABLE,
+            Parameter("where", "STRING"),
+            Parameter("options", "MAP<STRING, STRING>"),
+            Parameter("branch", "STRING"),
+        ),
+        "converted_delete_files_count INT NOT NULL, added_delete_files_count INT NOT NULL",
+        _convert_equality_deletes,
     ),
     Procedure(
         "rewrite_manifests",

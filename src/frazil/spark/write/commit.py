@@ -87,7 +87,7 @@ class Commit:
 def as_told(action: SnapshotAction, settings: WriteSettings, spark: SparkSession) -> None:
     """Let an action go where the settings say, and its summary tell what they tell."""
     action.to_branch(settings.branch)
-    for key, text in {**_engine(spark), **settings.summary}.items():
+    for key, text in {**engine_summary(spark), **settings.summary}.items():
         action.set(key, text)
     if settings.wap_id is not None:
         action.set("wap.id", settings.wap_id).stage_only()
@@ -98,7 +98,8 @@ def was_refused(error: FrazilError) -> bool:
     return not isinstance(error, CommitStateUnknown | StoreError | CatalogError)
 
 
-def _engine(spark: SparkSession) -> dict[str, str]:
+def engine_summary(spark: SparkSession) -> dict[str, str]:
+    """What a snapshot tells of who made it."""
     return {
         "engine-name": "spark",
         "engine-version": str(spark.version),
