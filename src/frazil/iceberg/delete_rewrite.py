@@ -104,12 +104,15 @@ class _Rewrite:
         places = NewDeleteFiles(table.metadata, table.store)
         files = new_delete_files(table.metadata, table.store, places, self._settings)
         paths: list[str] = []
-        try:
+
+        def deletes() -> Iterator[tuple[DataFile, DeletionVector]]:
             for group in groups:
                 for file, positions in self._positions(group):
-                    files.add(file, positions)
                     paths.append(file.file_path)
-            made = files.close()
+                    yield file, positions
+
+        try:
+            made = files.write(deletes())
         except BaseException:
             places.remove()
             raise
