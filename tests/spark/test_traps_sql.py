@@ -111,7 +111,8 @@ def test_5_partitions_are_overwritten_dynamically(spark, sql, name):
     [
         "UPDATE {t} SET v = IF(id = 1, CAST(raise_error('boom') AS BIGINT), 1)",
         (
-            "MERGE INTO {t} t USING (SELECT id, IF(id = 1, CAST(raise_error('boom') AS BIGINT), 1) AS v FROM range(2)) s"
+            "MERGE INTO {t} t USING"
+            " (SELECT id, IF(id = 1, CAST(raise_error('boom') AS BIGINT), 1) AS v FROM range(2)) s"
             " ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
         ),
         "DELETE FROM {t} WHERE IF(id = 1, CAST(raise_error('boom') AS BOOLEAN), TRUE)",
