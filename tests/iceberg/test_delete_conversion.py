@@ -26,6 +26,7 @@ from tests.iceberg.delete_kinds import (
     same_rows,
 )
 from tests.iceberg.small_tables import equality_deletes, ids_of, live_files, new_table, rows, vector, write_files
+from tests.properties.modelled_table import Inside
 
 BOTH = pytest.mark.parametrize("version", [2, 3])
 KINDS = pytest.mark.parametrize(
@@ -411,3 +412,29 @@ def test_a_rollback_is_a_conflict(version: int):
     table.rollback_to_snapshot(table.history[1].snapshot_id)
     refused(table, finish)
     assert ids_of(again(table)) == [1, 2, 3, 4, 5]
+
+
+@BOTH
+def test_in_a_transaction_that_others_came_before(version: int):
+    """The keys are younger then than the other's row, which they delete: without them it would come back."""
+    table = new_table(version)
+    table.append(rows(1, 2))
+    changes = table.transaction()
+    inside = Inside(table, changes)
+    delete_keys(inside, [{"id": 2}], "id")
+    assert inside.convert_equality_deletes() == ConvertedDeleteFiles(1, 1)
+    again(table).append(rows(2, 3))
+    with pytest.raises(CommitConflict):
+        changes.commit()
+    assert ids_of(again(table)) == [1, 2, 2, 3]
+
+
+@BOTH
+def test_in_a_transaction(version: int):
+    table = new_table(version)
+    table.append(rows(1, 2))
+    with table.transaction() as changes:
+        inside = Inside(table, changes)
+        delete_keys(inside, [{"id": 2}], "id")
+        inside.convert_equality_deletes()
+    assert (ids_of(again(table)), "keys" in kinds_of(table)) == ([1], False)

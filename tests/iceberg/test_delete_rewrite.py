@@ -25,6 +25,7 @@ from tests.iceberg.small_tables import (
     vector,
     write_files,
 )
+from tests.properties.modelled_table import Inside
 
 MERGE = {"write.delete.mode": "merge-on-read"}
 SHARED = {**MERGE, "write.delete.granularity": "partition"}
@@ -352,3 +353,18 @@ def test_partial_progress_goes_on_after_a_conflict(monkeypatch: pytest.MonkeyPat
     options = {"partial-progress.enabled": "true", "rewrite-job-order": "none"}
     assert counts(table.rewrite_position_delete_files(options=options)) == (2, 2)
     assert len(ids_of(again(table))) == 75
+
+
+def test_in_a_transaction_that_others_came_before():
+    """The rows that are deleted are of the same transaction: they are younger then than the new delete file."""
+    table = new_table(2, **SHARED)
+    changes = table.transaction()
+    inside = Inside(table, changes)
+    inside.append(rows(1, 2, 3))
+    inside.delete("id = 2")
+    assert counts(inside.rewrite_position_delete_files(options=ALL)) == (1, 1)
+    for number in (10, 11):
+        again(table).append(rows(number))
+    with pytest.raises(CommitConflict):
+        changes.commit()
+    assert ids_of(again(table)) == [10, 11]

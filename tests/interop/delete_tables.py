@@ -157,6 +157,57 @@ def equality_deletes_of_nulls(lake: Lake, version: int) -> tuple[IcebergTable, l
     return table, [row for row in rows if row["k"] is not None]
 
 
+# Upkeep of deletes.
+
+
+@case(2, 3)
+def converted_equality_deletes(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
+    """Keys of every kind made into deletes by position: a reader that knows no equality deletes can read it again."""
+    table = lake.create_table("db.converted", "id BIGINT, k STRING, part INT", format_version=version)
+    rows: list[Row] = [{"id": n, "k": [None, "x", "y"][n % 3], "part": n % 2} for n in range(24)]
+    table.append(rows[:12])
+    table.append(rows[12:])
+    delete_rows(table, "id", {1, 13})
+    delete_keys(table, [{"k": None, "part": 0}, {"k": "x", "part": 1}], ["k", "part"])
+    delete_keys(table, [{"id": 2}, {"id": 23}], ["id"])
+    table.append([{"id": 2, "k": "again", "part": 0}])
+    table.convert_equality_deletes()
+    _forget_the_past(table)
+    gone = {(None, 0), ("x", 1)}
+    left = [row for row in rows if (row["k"], row["part"]) not in gone and row["id"] not in (1, 13, 2, 23)]
+    return table, [*left, {"id": 2, "k": "again", "part": 0}]
+
+
+@case(2, 3)
+def converted_equality_deletes_by_partition(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
+    table, rows = equality_deletes_by_partition(lake, version)
+    table.convert_equality_deletes()
+    _forget_the_past(table)
+    return table, rows
+
+
+@case(2)
+def joined_row_deletes(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
+    """Delete files of whole partitions, made into one for each data file."""
+    table, rows = _deleted_twice(lake, version, **BY_PARTITION)
+    table.update_properties().set("write.delete.granularity", "file").commit()
+    table.rewrite_position_delete_files(options={"min-input-files": "1"})
+    return table, rows
+
+
+@case(3)
+def row_deletes_made_into_vectors(lake: Lake, version: int) -> tuple[IcebergTable, list[Row]]:
+    """Position delete files of v2 and vectors of v3, made into vectors alone."""
+    table, rows = _upgraded(lake, version, **BY_PARTITION)
+    table.rewrite_position_delete_files()
+    return table, rows
+
+
+def _forget_the_past(table: IcebergTable) -> None:
+    newest = table.metadata.last_updated_ms
+    table.expire_snapshots().older_than(newest + 1).retain_last(1).commit()
+
+
 # Version 3.
 
 

@@ -162,6 +162,7 @@ class ModelledTable:
         kinds += [self.rewrite_manifests]
         if table.format_version > 1:
             kinds += [self.delete_positions, self.delete_positions, self.delete_equal]
+            kinds += [self.rewrite_deletes, self.convert_deletes]
         return data.draw(st.sampled_from(kinds))(data, table, branch)
 
     def change_of_rows(self, data: st.DataObject, table: IcebergTable, branch: str) -> Change | None:
@@ -169,6 +170,7 @@ class ModelledTable:
         kinds = [self.delete, self.compact]
         if table.format_version > 1:
             kinds += [self.delete_positions, self.delete_positions, self.delete_equal]
+            kinds += [self.rewrite_deletes, self.convert_deletes]
         return data.draw(st.sampled_from(kinds))(data, table, branch)
 
     def append(self, data: st.DataObject, table: IcebergTable, branch: str) -> Change:
@@ -313,6 +315,17 @@ class ModelledTable:
             action.commit()
 
         return Change(commit, lambda rows: rows)
+
+    def rewrite_deletes(self, data: st.DataObject, table: IcebergTable, branch: str) -> Change:
+        """Delete files become vectors, or are joined."""
+        options = {"rewrite-all": "true"} if data.draw(st.booleans()) else {"min-input-files": "1"}
+        where = self.filter(data)[0] if data.draw(st.booleans()) else None
+        return Change(lambda: table.rewrite_position_delete_files(where, options, branch=branch), lambda rows: rows)
+
+    def convert_deletes(self, data: st.DataObject, table: IcebergTable, branch: str) -> Change:
+        """Equality deletes become deletes by position."""
+        where = self.filter(data)[0] if data.draw(st.booleans()) else None
+        return Change(lambda: table.convert_equality_deletes(where, branch=branch), lambda rows: rows)
 
     def rewrite_manifests(self, data: st.DataObject, table: IcebergTable, branch: str) -> Change | None:
         if self.head(branch) is None:

@@ -47,6 +47,7 @@ class ConvertDeletes(FileChanges):
 
     def validate(self, context: Context, parent: Snapshot | None) -> None:
         since = self.since(context, parent)
+        self.check_own_numbers(context, parent)
         validation.files_exist(context, since, self._referenced | self._removal.paths)
         validation.no_new_vectors(context, since, self.named_by_deletes)
         validation.no_older_data(context, since, self._converted)

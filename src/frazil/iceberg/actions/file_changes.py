@@ -119,6 +119,14 @@ class FileChanges(SnapshotAction):
                 hint="read the table again and repeat the change",
             )
 
+    def check_own_numbers(self, context: Context, parent: Snapshot | None) -> None:
+        """What goes by sequence numbers of the same transaction is refused if those are others now."""
+        if self._read_point(context, parent).renumbered(context):
+            raise CommitConflict(
+                "deletes that the transaction wrote and rewrote have other sequence numbers after a concurrent commit",
+                hint="repeat the transaction",
+            )
+
     def _check_own_rows(self, context: Context, point: ReadPoint) -> None:
         """Rows copied from files of the same transaction have the ids of then: refuse if those are others now."""
         renumbered = point.renumbered(context)
