@@ -161,6 +161,42 @@ class RandomCommands(RuleBasedStateMachine):
         inserted = {n: values for n, values in source.items() if n not in self.rows}
         self.took_place({**now, **_as_rows(inserted)}, touched | set(inserted))
 
+    @precondition(lambda self: self.table.format_version > 1 and self.is_keyed)
+    @rule(data=st.data(), new=st.lists(VALUES, max_size=2), by_spark=st.booleans())
+    def upsert(self, data: st.DataObject, new: list[tuple[str | None, int | None]], by_spark: bool) -> None:
+        """Rows in the place of some that are there, and new ones: all of them with new ids."""
+        known = data.draw(st.lists(st.sampled_from(sorted(self.rows)), unique=True, max_size=3)) if self.rows else []
+        given = {n: data.draw(VALUES) for n in known} | self.numbered(new)
+        if not given:
+            return
+        rows: Any = [{"n": n, "cat": cat, "v": v} for n, (cat, v) in given.items()]
+        if by_spark:
+            rows = self.spark.createDataFrame(_tuples(given), "n LONG, cat STRING, v LONG")
+        self.table.refresh().upsert(rows, ["n"])
+        self.took_place({**self.rows, **_as_rows(given)}, set(given))
+
+    # Upkeep
+
+    @precondition(lambda self: self.rows)
+    @rule(order=st.sampled_from(["", ", sort_order => 'v DESC, n'", ", sort_order => 'zorder(n, v)'"]))
+    def compact(self, order: str) -> None:
+        self.call("rewrite_data_files", f"{order}, options => map('rewrite-all', 'true')")
+        self.took_place(self.rows)
+
+    @precondition(lambda self: self.table.format_version > 1)
+    @rule(which=st.sampled_from(["rewrite_position_delete_files", "convert_equality_deletes", "rewrite_manifests"]))
+    def tidy(self, which: str) -> None:
+        self.call(which, ", options => map('rewrite-all', 'true')" if "position" in which else "")
+        self.took_place(self.rows)
+
+    def call(self, procedure: str, more: str) -> None:
+        self.spark.sql(f"CALL lake.system.{procedure}(table => '{self.name.removeprefix('lake.')}'{more})")
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether rows with one number are in one partition."""
+        return all(self.table.schema.name_of(part.source_id) == "n" for part in self.table.spec.fields)
+
     # What happens to snapshots
 
     @precondition(lambda self: len(self.snapshots) > 1)
