@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import FrazilError
@@ -148,16 +148,16 @@ class Change:
         return self._committed(action, delta, written, touched)
 
     def _write(self, delta: Delta, touched: Touched, written: _Written) -> None:
-        rows = [] if self.command.kind == "delete" else [self._gathered(delta.rows(lineage=self._keeps_lineage))]
+        rows = None if self.command.kind == "delete" else self._gathered(delta.rows(lineage=self._keeps_lineage))
         if self.command.copies:
-            rows += self._carried(touched)
+            rows = self._with_carried(rows, touched)
         elif touched:
             work = ((task, gone.positions) for task, gone in touched)
             written.deletes = DeleteWriter(
                 self._metadata, self._handle.table.store, properties=self.settings.properties
             ).write(work)
-        if rows:
-            self._write_rows(reduce(lambda one, other: one.union(other), rows), written)
+        if rows is not None:
+            self._write_rows(rows, written)
 
     def _gathered(self, rows: DataFrame) -> DataFrame:
         """Few changed rows of many tasks, in few tasks: each writes a file."""
@@ -167,23 +167,28 @@ class Change:
     def _keeps_lineage(self) -> bool:
         return self._metadata.format_version >= 3
 
-    def _carried(self, touched: Touched) -> list[DataFrame]:
-        """The rows that stay, of files that go."""
+    def _with_carried(self, rows: DataFrame | None, touched: Touched) -> DataFrame | None:
+        """Rows that come, and those that stay of files that go: about as many files as went, if they were not small."""
         left = {task.file.file_path: gone.positions for task, gone in touched if not _is_empty(task, gone)}
         if not left:
-            return []
+            return rows
         size = sum(task.file.file_size_in_bytes for task, _ in touched if task.file.file_path in left)
         share = size // self.command.spark.sparkContext.defaultParallelism
-        rows = rows_of_files(
+        split = max(_LEAST_SPLIT, min(self.settings.target_bytes, share))
+        carried = rows_of_files(
             self.command.bridge,
             self.command.spark,
             self._handle,
             self._schema.columns,
             list(left),
             without=left,
-            split_bytes=max(_LEAST_SPLIT, min(self.settings.target_bytes, share)),
+            split_bytes=split,
         )
-        return [rows]
+        if rows is None:
+            return carried
+        together = carried.union(rows)
+        # each task writes a file, and changed rows are few
+        return together.coalesce(-(-size // split)) if self.settings.distribution == NONE else together
 
     def _write_rows(self, rows: DataFrame, written: _Written) -> None:
         bridge, table = self.command.bridge, self._handle.table
