@@ -36,7 +36,7 @@ TIME_AT_MOST, BYTES_AT_MOST = 1 / 3, 1 / 20
 UPSERT_AT_LEAST = 20
 KEYS = 100_000
 PEER_ROWS = 500_000
-"""Into how many rows PyIceberg upserts a tenth as many: it takes half a minute, and minutes for twice as many."""
+"""Into how many rows PyIceberg upserts a tenth as many, which takes it about half a minute."""
 
 _CONF = {
     "spark.master": "local[2]",

@@ -1,8 +1,8 @@
 """Changes of rows, compaction and expiry beside Iceberg's own Spark runtime.
 
 `python -m benchmarks.spark_java_changes [--quick] [--rows N]` is a part of `make bench-java`. Each side has a new table
-before each call, with the same data files; a time is the least of several rounds, after some on a smaller table that
-warm up. Afterwards each side reads the other's table.
+before each call, with the same data files, or for expiry equal ones; a time is the least of several rounds, after some
+that warm up, changes of rows on a smaller table. Afterwards each side reads the other's table.
 """
 
 from __future__ import annotations
