@@ -46,7 +46,9 @@ bench: $(VENV)/.ready-dev  ## measure against PyIceberg, as ratios in one run
 	$(BIN)/python -m benchmarks
 
 bench-java: $(RUNTIME)  ## measure against Iceberg's own Spark runtime (needs Maven)
-	FRAZIL_ICEBERG_RUNTIME=$(RUNTIME) $(JAVA)/bin/python -m benchmarks.spark_java
+	@missed=0; for part in spark_java spark_java_changes; do \
+	    FRAZIL_ICEBERG_RUNTIME=$(RUNTIME) $(JAVA)/bin/python -m benchmarks.$$part || missed=1; \
+	done; exit $$missed
 
 interop: $(VENV)/.ready-dev $(RUNTIME)  ## only the tests with other implementations, Iceberg's Spark runtime too (needs Maven)
 	$(PYTEST) -n $(JOBS) -m interop

@@ -41,7 +41,7 @@ def append_files(path: Path, size: int) -> Iterator[Job]:
     schema = Schema.model_validate_json(json.dumps(SCHEMA.to_json()))
     spec = PartitionSpec.model_validate_json(json.dumps(SPEC.to_json()))
     files = [_file(file) for file in new_files(str(folder), size)]
-    catalog = _catalog(folder)
+    catalog = new_catalog(folder)
     table = catalog.create_table("n.t", schema, partition_spec=spec)
 
     def run() -> int:
@@ -85,7 +85,7 @@ def write_rows(path: Path, size: int) -> Iterator[Job]:
     """Append rows to an empty table."""
     data, folder = rows.made(size), path / "pyiceberg-rows"
     shutil.rmtree(folder, ignore_errors=True)
-    catalog = _catalog(folder)
+    catalog = new_catalog(folder)
     table = catalog.create_table("n.t", data.schema)
     table.append(data.slice(0, 10))
 
@@ -110,7 +110,8 @@ def read_rows(path: Path, _: int) -> Iterator[Job]:
     yield Job(lambda: table.scan().to_arrow().num_rows)
 
 
-def _catalog(folder: Path) -> SqlCatalog:
+def new_catalog(folder: Path) -> SqlCatalog:
+    """A catalog in memory, with the namespace `n`."""
     folder.mkdir(parents=True)
     catalog = SqlCatalog("bench", uri="sqlite:///:memory:", warehouse=str(folder))
     catalog.create_namespace("n")

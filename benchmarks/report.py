@@ -59,6 +59,11 @@ Frazil's is columns, and a line of its own says what objects cost.
 What Spark writes is compared with Spark's own writer, which is named in the question: the same rows, codec and kind of
 timestamps, in one session, the two taking turns. Its target is met by wall time alone.
 
+Scans of tables with deleted rows are compared with the same scan of the same files without deletes, MERGE in one mode
+with the other; the question names it. Deleted and merged rows are everywhere in each file. Commands get a new table
+before each call, which has the data files of one that was made before; what they did is read and checked. Upserts are
+compared by rows in a second, as PyIceberg's takes long on large tables.
+
 | {" | ".join(HEAD)} |
 |{"---|" * len(HEAD)}
 {rows}

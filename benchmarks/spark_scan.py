@@ -28,7 +28,7 @@ from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.manifest_reader import SHARED_CACHE
 from frazil.iceberg.table import IcebergTable
 from frazil.lake import Lake
-from frazil.spark.scan import contents
+from frazil.spark.scan import contents, deletes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,7 +60,9 @@ class Query:
     """Takes the peer minutes: one call is enough to be fair."""
 
 
-def _sum(*expressions: str, where: str = "TRUE") -> Ask:
+def summed(*expressions: str, where: str = "TRUE") -> Ask:
+    """Ask for sums of the rows that match."""
+
     def ask(frame: DataFrame) -> int:
         (row,) = frame.filter(where).selectExpr(*expressions).collect()
         return int(sum(value or 0 for value in row))
@@ -68,9 +70,9 @@ def _sum(*expressions: str, where: str = "TRUE") -> Ask:
     return ask
 
 
-TWO = _sum("sum(id)", "sum(customer)")
-ALL = _sum("sum(id)", "sum(customer)", "round(sum(amount))", "sum(length(word))", "sum(second(at))")
-SELECTIVE = _sum("sum(id)", "count(word)", where="customer < 5")
+TWO = summed("sum(id)", "sum(customer)")
+ALL = summed("sum(id)", "sum(customer)", "round(sum(amount))", "sum(length(word))", "sum(second(at))")
+SELECTIVE = summed("sum(id)", "count(word)", where="customer < 5")
 
 
 def queries(files: tuple[int, ...]) -> list[Query]:
@@ -161,6 +163,7 @@ def forget() -> None:
     """Empty our caches of what tables consist of."""
     SHARED_CACHE.clear()
     contents.forget()
+    deletes.forget()
 
 
 def probe(side: str, folder: Path, repeat: int, *, slow: bool) -> Iterator[tuple[str, Measured]]:

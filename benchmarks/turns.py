@@ -1,0 +1,39 @@
+"""Sides that take turns in one session, so that a busy moment of the machine hits all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from benchmarks.probe import Job, Measured, measure
+from benchmarks.report import Line, seconds
+
+
+def in_turns(
+    jobs: Mapping[str, Job],
+    rounds: int,
+    *,
+    calls: int = 1,
+    warm: int = 1,
+    warming: Mapping[str, Job] | None = None,
+) -> dict[str, Measured]:
+    """The least of each side over rounds, in which sides go first in turns.
+
+    Before them there are rounds that warm up and do not count; they may have jobs of their own, on less.
+    """
+    best: dict[str, Measured] = {}
+    for number in range(-warm, rounds):
+        for side in jobs if number % 2 == 0 else reversed(list(jobs)):
+            if number < 0:
+                measure((warming or jobs)[side], calls)
+                continue
+            one = measure(jobs[side], calls)
+            best[side] = one.better(best.get(side, one))
+    return best
+
+
+def compared(question: str, ours: Measured, theirs: Measured, at_most: float, *, by_cpu: bool = True) -> Iterator[Line]:
+    """Wall and CPU time, ours to theirs; the target is met by either, or by wall time alone."""
+    wall, cpu = ours.wall / theirs.wall, ours.cpu / theirs.cpu
+    met = (min(wall, cpu) if by_cpu else wall) <= at_most
+    yield Line(question, seconds(ours.wall), seconds(theirs.wall), f"{wall:.2f}", f"<= {at_most:.3g}", met)
+    yield Line(f"{question}: CPU", seconds(ours.cpu), seconds(theirs.cpu), f"{cpu:.2f}")
