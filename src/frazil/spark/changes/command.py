@@ -113,7 +113,7 @@ class Command:
     @contextmanager
     def made(self, rows: DataFrame) -> Iterator[DataFrame]:
         """Rows that are made once, however often they are used: if some get lost, reading them fails."""
-        kept = rows.localCheckpoint()
+        kept = rows.localCheckpoint(eager=False)  # made by the first job that needs them
         try:
             yield kept
         finally:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from frazil.spark.handles import TableHandle
 
 Touched = Sequence[tuple[FileScanTask, Gone]]
+_FEW = 100_000
 _LEAST_SPLIT = 64 << 20
 """Files are rewritten in parts as large as they are, if there is work for all cores."""
 
@@ -148,7 +149,7 @@ class Change:
         return self._committed(action, delta, written, touched)
 
     def _write(self, delta: Delta, touched: Touched, written: _Written) -> None:
-        rows = None if self.command.kind == "delete" else self._gathered(delta.rows(lineage=self._keeps_lineage))
+        rows = None if self.command.kind == "delete" else self._gathered(delta)
         if self.command.copies:
             rows = self._with_carried(rows, touched)
         elif touched:
@@ -159,9 +160,14 @@ class Change:
         if rows is not None:
             self._write_rows(rows, written)
 
-    def _gathered(self, rows: DataFrame) -> DataFrame:
-        """Few changed rows of many tasks, in few tasks: each writes a file."""
-        return rows.hint("rebalance") if self.settings.distribution == NONE else rows
+    def _gathered(self, delta: Delta) -> DataFrame:
+        """The rows that come, if they are few in few tasks: each writes a file."""
+        rows = delta.rows(lineage=self._keeps_lineage)
+        if self.settings.distribution != NONE:
+            return rows
+        inserted = delta.inserted
+        few = inserted is not None and delta.updated + inserted <= _FEW
+        return rows.coalesce(1) if few else rows.hint("rebalance")
 
     @property
     def _keeps_lineage(self) -> bool:

@@ -36,7 +36,7 @@ def upsert_frame(
     writer = key_writer(table.metadata, table.store, keys)
     bridge = any_bridge(rows.sparkSession)
     fitted = by_name(rows, table.schema, bridge.dialect, check_nulls=False, check_order=False)
-    made = fitted.localCheckpoint()
+    made = fitted.localCheckpoint(eager=False)
     work = _Upsert(bridge, table, branch)
     try:
         _check_keys(made, writer.schema)
