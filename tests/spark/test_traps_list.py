@@ -76,7 +76,7 @@ TRAPS = {
     ),
     "SQL 5.4, a table replaced by itself": (SQL, "test_4_a_table_may_be_replaced_by_a_query_of_itself"),
     "SQL 5.5, dynamic overwrite": (SQL, "test_5_partitions_are_overwritten_dynamically"),
-    "SQL 5.6, assignments": (SQL, "test_6_row_level_commands_that_cannot_be_done_do_nothing"),
+    "SQL 5.6, assignments": (SQL, "test_6_row_level_commands_that_fail_do_nothing"),
     "SQL 5.7, two defaults of one method": (SQL, "test_7_no_class_lacks_a_method_or_has_two_defaults_for_one"),
     "SQL 5.8, numbers": (SQL, "test_8_numbers_cross_the_bridge_whole"),
     "SQL 5.9, conditions are walked": (SQL, "test_9_conditions_are_walked_not_read_as_text"),

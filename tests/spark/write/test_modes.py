@@ -304,14 +304,14 @@ def test_rows_that_come_meanwhile_are_overwritten_unless_isolation_is_asked_for(
     from frazil.spark.write import insert
 
     other = pa.table({"id": [77], "p": pa.array([1], pa.int32()), "s": ["x"]})
-    written = insert._written
+    written = insert.write_files
 
     def and_another(*arguments):
         files = written(*arguments)
         lake.table(filled.removeprefix("lake.")).append(other)
         return files
 
-    monkeypatch.setattr(insert, "_written", and_another)
+    monkeypatch.setattr(insert, "write_files", and_another)
     before = on_disk()
     writer = _rows(spark, 1, 100).writeTo(filled)
     if isolation is None:
