@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.spark.changes.layouts import COPY, LAYOUTS, MERGE, SOURCE, as_dicts, modes, new
@@ -306,3 +308,24 @@ def test_columns_that_are_not_named_get_their_defaults(spark, lake, name, sql):
         " WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN UPDATE SET id = 4"
     )
     assert sql(f"SELECT id, v FROM {name} ORDER BY id") == [(1, 9), (2, 9), (4, 9)]
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_now_is_one_moment_for_a_command(spark, sql, name, mode, monkeypatch):
+    """Rows whose time comes while an UPDATE runs are neither lost nor there twice."""
+    from frazil.spark.changes.delta import Delta
+
+    sql(f"CREATE TABLE {name} (id BIGINT, ts TIMESTAMP) TBLPROPERTIES ('write.update.mode' = '{mode}')")
+    times = "timestampadd(MILLISECOND, id * 20, current_timestamp())"
+    sql(f"INSERT INTO {name} SELECT id, {times} FROM range(0, 500, 1, 1)")
+    touched = Delta.touched
+
+    def later(self, plan):
+        found = touched(self, plan)
+        time.sleep(1.5)
+        return found
+
+    monkeypatch.setattr(Delta, "touched", later)
+    sql(f"UPDATE {name} SET ts = TIMESTAMP '2000-01-01 00:00:00' WHERE ts < current_timestamp()")
+    assert sql(f"SELECT count(*), count(DISTINCT id) FROM {name}") == [(500, 500)]
+    assert sql(f"SELECT count(*) > 0 FROM {name} WHERE ts = TIMESTAMP '2000-01-01 00:00:00'") == [(True,)]

@@ -119,6 +119,11 @@ class Command:
         finally:
             self._rules.forget(kept._jdf)
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the changes may be read twice: a DELETE needs them once, and a plain UPDATE gives the same again."""
+        return self.kind == "delete" or (self.kind == "update" and bool(self._rules.isRepeatable(self.node)))
+
     def changes(self) -> DataFrame:
         """The rows that change, as FrazilRowLevel tells."""
         return self.frame(self._rules.changes(self.node, self.only))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Touched = Sequence[tuple[FileScanTask, Gone]]
 _FEW = 100_000
-_LEAST_SPLIT = 64 << 20
+_LEAST_SPLIT = 16 << 20
 """Files are rewritten in parts as large as they are, if there is work for all cores."""
 
 
@@ -56,7 +56,7 @@ def change_rows(command: Command) -> RowChanges:
             return changed
     with command.narrowed() as narrowed:
         change = Change(narrowed, settings, narrowed.depends_on())
-        if narrowed.kind == "delete":
+        if narrowed.is_repeatable:
             return change.run(narrowed.changes())
         with named_violations(narrowed), narrowed.made(narrowed.changes()) as changes:
             return change.run(changes)

@@ -51,7 +51,8 @@ public class FrazilRowLevel {
     Rule rule = command instanceof DeleteFromTable ? (Rule) RewriteDeleteFromTable$.MODULE$ : command instanceof UpdateTable ? (Rule) RewriteUpdateTable$.MODULE$ : (Rule) RewriteMergeIntoTable$.MODULE$;
     LogicalPlan made = (LogicalPlan) rule.apply(command);
     if (!(made instanceof V2WriteCommand)) throw new IllegalStateException("Spark did not rewrite " + command.getClass().getSimpleName());
-    LogicalPlan query = ((V2WriteCommand) made).query();
+    // what is now is so for every query that looks at the changes
+    LogicalPlan query = (LogicalPlan) org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$.MODULE$.apply(((V2WriteCommand) made).query());
     return only == null ? query : (LogicalPlan) query.transformUp(new FrazilOnly(only)); }
   static LogicalPlan prepared(LogicalPlan command) {
     if (command instanceof DeleteFromTable) return new DeleteFromTable(open(((DeleteFromTable) command).table()), ((DeleteFromTable) command).condition());
@@ -64,6 +65,11 @@ public class FrazilRowLevel {
     for (int i = 0; i < parts.length; i++) parts[i] = ((scala.Product) target).productElement(i);
     parts[0] = new FrazilRowTable(FrazilRule.table(target));
     return (LogicalPlan) target.makeCopy(parts); }
+  /** Whether an UPDATE gives the same rows whenever it is asked, and reads nothing but its table. */
+  public static boolean isRepeatable(LogicalPlan command) {
+    scala.collection.Iterator i = command.expressions().iterator();
+    while (i.hasNext()) { Expression e = (Expression) i.next(); if (!e.deterministic() || SubqueryExpression.hasSubquery(e)) return false; }
+    return true; }
   static void conjuncts(Expression e, List out) {
     if (e instanceof And) { conjuncts(((And) e).left(), out); conjuncts(((And) e).right(), out); } else out.add(e); }
   static Expression all(List conditions) {

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _ZORDER = re.compile(r"\s*zorder\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 _TERMS = re.compile(r",(?![^(]*\))")
 _KEY = "_frazil_zorder"
+_MANY = 64
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,15 @@ class Arrangement:
         return self.order.order_id if self.order in metadata.sort_orders else UNSORTED.order_id
 
     def arranged(
-        self, rows: DataFrame, parts: int, schema: Schema, transforms: Transforms, options: CompactionOptions
+        self,
+        rows: DataFrame,
+        parts: int,
+        schema: Schema,
+        transforms: Transforms,
+        options: CompactionOptions,
+        files: int = 1,
     ) -> DataFrame:
-        """Rows in so many parts, each one arranged."""
+        """Rows of so many files in so many parts, each one arranged."""
         from pyspark.sql import functions
 
         if self.curve:
@@ -71,7 +78,8 @@ class Arrangement:
             keyed = rows.withColumn(_KEY, transforms.call("zorder", *limits, *columns))
             return _by_range(keyed, parts, [functions.col(_KEY)]).drop(_KEY)
         if self.order.is_unsorted:
-            return rows.coalesce(parts)
+            # to open many files takes longer than to move what is in them: all cores do it
+            return rows.repartition(1) if parts == 1 and files >= _MANY else rows.coalesce(parts)
         keys = sort_keys(schema, self.order, transforms)
         if keys is None:
             raise InvalidArgument(f"Spark cannot sort by {self.order}", hint="use other columns or transforms")

@@ -169,7 +169,7 @@ class Compaction:
             self.bridge, self.spark, self.handle, self._schema.columns, paths, split_bytes=group.input_split_size
         )
         parts = group.expected_output_files * self.options.shuffle_partitions_per_file
-        arranged = self.arrangement.arranged(rows, parts, self._schema, transforms, self.options)
+        arranged = self.arrangement.arranged(rows, parts, self._schema, transforms, self.options, len(paths))
         fitted = by_position(arranged, self._schema, self.bridge.classes)
         settings = self.settings
         if group.partition is not None and self.arrangement.order.is_unsorted:
