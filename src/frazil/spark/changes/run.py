@@ -167,7 +167,7 @@ class Change:
             return rows
         inserted = delta.inserted
         few = inserted is not None and delta.updated + inserted <= _FEW
-        return rows.coalesce(1) if few else rows.hint("rebalance")
+        return rows.repartition(1) if few else rows.hint("rebalance")
 
     @property
     def _keeps_lineage(self) -> bool:
