@@ -46,6 +46,8 @@ class Command:
     node: Any
     only: Any = None
     """An expression of Spark's that is true for the rows of the table that the command need look at."""
+    has_made_source: bool = False
+    """Whether the rows of a MERGE's source are kept: they are the same whenever they are read."""
 
     @property
     def kind(self) -> Kind:
@@ -101,7 +103,8 @@ class Command:
             return
         with self.made(self.frame(self.node.sourceTable())) as source:
             node = self._rules.narrowed(source._jdf, self.node)
-            yield replace(self, node=node, only=self._rules.mayMatch(node) if self._is_large else None)
+            only = self._rules.mayMatch(node) if self._is_large else None
+            yield replace(self, node=node, only=only, has_made_source=True)
 
     @property
     def _is_large(self) -> bool:
@@ -121,8 +124,10 @@ class Command:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the changes may be read twice: a DELETE needs them once, and a plain UPDATE gives the same again."""
-        return self.kind == "delete" or (self.kind == "update" and bool(self._rules.isRepeatable(self.node)))
+        """Whether the changes need not be kept: they are read once, or give the same rows when they are read again."""
+        if self.kind == "merge":  # to read its changes twice is to join twice
+            return not self.copies and self.has_made_source and bool(self._rules.isRepeatable(self.node))
+        return self.kind == "delete" or bool(self._rules.isRepeatable(self.node))
 
     def changes(self) -> DataFrame:
         """The rows that change, as FrazilRowLevel tells."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _DELETE, _UPDATE, _INSERT = 1, 2, 3
 _OPERATION = "__row_operation"
+_PATH, _POSITIONS = struct.Struct(">ii"), struct.Struct(">qi")
 
 
 def with_lineage(schema: Schema) -> Schema:
@@ -28,13 +31,44 @@ def with_lineage(schema: Schema) -> Schema:
     return Schema((*schema.fields, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER), schema.schema_id)
 
 
-def positions_of(rows: DataFrame, classes: Any) -> list[tuple[Any, ...]]:
-    """By operation (if rows tell one) and file: the positions of rows, as a bitmap, and how many rows there are."""
-    from pyspark.sql import DataFrame
+class Notes:
+    """Where rows are, noted while a query reads them."""
 
-    ship_classes(rows.sparkSession)
-    found = DataFrame(classes.FrazilRowLevel.positions(rows._jdf), rows.sparkSession)
-    return list(zip(*(column.to_pylist() for column in found.toArrow().columns), strict=True))
+    def __init__(self, rows: DataFrame, classes: Any) -> None:
+        from pyspark.sql import DataFrame
+
+        spark = rows.sparkSession
+        ship_classes(spark)
+        self._notes = classes.FrazilNotes()
+        self.rows = DataFrame(classes.FrazilRowLevel.noted(rows._jdf, self._notes), spark)
+        """The rows. What is done with them decides what is noted: it must read all of them."""
+
+    def read(self) -> Notes:
+        """Read the rows for nothing but where they are."""
+        self.rows.select("_pos").write.format("noop").mode("overwrite").save()
+        return self
+
+    def told(self) -> Iterator[Noted]:
+        """What was noted up to now."""
+        data, at = bytes(self._notes.told()), 0
+        while at < len(data):
+            operation, length = _PATH.unpack_from(data, at)
+            at += _PATH.size
+            path = data[at : at + length].decode()
+            rows, size = _POSITIONS.unpack_from(data, at + length)
+            at += length + _POSITIONS.size
+            yield Noted(operation, path, rows, DeletionVector(roaring.deserialize(data[at : at + size])))
+            at += size
+
+
+class Noted(NamedTuple):
+    """Rows of one file that an operation concerns; the path of rows that come is empty."""
+
+    operation: int
+    path: str
+    rows: int
+    """How many were read: more than there are, if a task had to be done again."""
+    positions: DeletionVector
 
 
 @dataclass(frozen=True)
@@ -50,37 +84,55 @@ class Gone:
         return self.deleted.union(self.updated)
 
 
-class Delta:
-    """Changes as FrazilRowLevel tells them. They are computed when they are asked for."""
+class Changes:
+    """Changes as FrazilRowLevel tells them: read by `read`, or by whoever writes `rows`."""
 
     def __init__(self, changes: DataFrame, classes: Any, schema: Schema) -> None:
-        self._changes = changes
         self._classes = classes
         self._schema = schema
+        self._notes = Notes(changes, classes) if changes.columns[:1] == [_OPERATION] else None
+        self._rows = changes if self._notes is None else self._notes.rows
+        self._again = changes
 
-    @property
-    def _tells(self) -> bool:
-        return self._changes.columns[:1] == [_OPERATION]
+    def read(self) -> Delta:
+        """Read the changes for nothing but where they are."""
+        if self._notes is not None:
+            self._notes.read()
+            self._rows = self._again
+        return self.delta()
 
-    @cached_property
-    def _told(self) -> list[tuple[int, str | None, bytes, int]]:
-        """Operation, file, positions, and how many rows there are of them."""
-        return positions_of(self._changes, self._classes) if self._tells else []
+    def rows(self, *, lineage: bool) -> DataFrame:
+        """The rows that come: columns of the table, and with `lineage` those of `with_lineage`."""
+        from pyspark.sql import DataFrame
+
+        made = self._classes.FrazilRowLevel.rows(self._rows._jdf, len(self._schema.fields), lineage)
+        return DataFrame(made, self._rows.sparkSession)
+
+    def delta(self) -> Delta:
+        """What was found, once the changes were read."""
+        return Delta([] if self._notes is None else list(self._notes.told()))
+
+
+@dataclass(frozen=True)
+class Delta:
+    """What goes by a command, and how much comes."""
+
+    noted: Sequence[Noted]
 
     @cached_property
     def gone(self) -> dict[str, Gone]:
         """What goes, by file."""
         parts: dict[str, dict[int, DeletionVector]] = {}
-        for operation, path, data, _ in self._told:
-            if path is not None:
-                parts.setdefault(path, {})[operation] = DeletionVector(roaring.deserialize(data))
+        for one in self.noted:
+            if one.path:
+                parts.setdefault(one.path, {})[one.operation] = one.positions
         none = DeletionVector(np.empty(0, np.int64))
         return {path: Gone(some.get(_DELETE, none), some.get(_UPDATE, none)) for path, some in parts.items()}
 
     @property
-    def inserted(self) -> int | None:
-        """How many rows are inserted; None if the changes are insertions only, which are not counted before."""
-        return sum(count for operation, _, _, count in self._told if operation == _INSERT) if self._tells else None
+    def inserted(self) -> int:
+        """How many new rows were read, if the changes tell operations."""
+        return sum(one.rows for one in self.noted if one.operation == _INSERT)
 
     @property
     def updated(self) -> int:
@@ -91,13 +143,6 @@ class Delta:
     def deleted(self) -> int:
         """How many rows are deleted."""
         return sum(gone.deleted.cardinality for gone in self.gone.values())
-
-    def rows(self, *, lineage: bool) -> DataFrame:
-        """The rows that come: columns of the table, and with `lineage` those of `with_lineage`."""
-        from pyspark.sql import DataFrame
-
-        made = self._classes.FrazilRowLevel.rows(self._changes._jdf, len(self._schema.fields), lineage)
-        return DataFrame(made, self._changes.sparkSession)
 
     def touched(self, plan: ScanPlan) -> list[tuple[FileScanTask, Gone]]:
         """The files of a plan that lose rows."""

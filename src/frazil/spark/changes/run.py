@@ -22,7 +22,7 @@ from frazil.model.expressions import AlwaysFalse, AlwaysTrue, Expression
 from frazil.model.schema import Schema
 from frazil.spark.changes.cardinality import named_violations
 from frazil.spark.changes.command import Command
-from frazil.spark.changes.delta import Delta, Gone, with_lineage
+from frazil.spark.changes.delta import Changes, Delta, Gone, with_lineage
 from frazil.spark.scan.some_files import rows_of_files
 from frazil.spark.write.commit import as_told, was_refused
 from frazil.spark.write.insert import write_files
@@ -56,10 +56,11 @@ def change_rows(command: Command) -> RowChanges:
             return changed
     with command.narrowed() as narrowed:
         change = Change(narrowed, settings, narrowed.depends_on())
-        if narrowed.is_repeatable:
-            return change.run(narrowed.changes())
-        with named_violations(narrowed), narrowed.made(narrowed.changes()) as changes:
-            return change.run(changes)
+        with named_violations(narrowed):
+            if narrowed.is_repeatable:
+                return change.run(narrowed.changes())
+            with narrowed.made(narrowed.changes()) as changes:
+                return change.run(changes)
 
 
 def truncate(handle: TableHandle, spark: SparkSession) -> None:
@@ -133,13 +134,10 @@ class Change:
 
     def run(self, changes: DataFrame) -> RowChanges:
         """Write what comes, take away what goes."""
-        delta = Delta(changes, self.command.bridge.classes, self._handle.schema)
-        touched = delta.touched(_plan(self._handle, self.where))
-        if not touched and self.command.kind != "merge":
-            return RowChanges()
+        found = Changes(changes, self.command.bridge.classes, self._handle.schema)
         written = _Written(self._handle)
         try:
-            self._write(delta, touched, written)
+            delta, touched = (self._copy if self.command.copies else self._note)(found, written)
             action = self._action(touched, written)
         except BaseException:
             written.abandon()
@@ -148,26 +146,37 @@ class Change:
             return RowChanges()
         return self._committed(action, delta, written, touched)
 
-    def _write(self, delta: Delta, touched: Touched, written: _Written) -> None:
-        rows = None if self.command.kind == "delete" else self._gathered(delta)
-        if self.command.copies:
-            rows = self._with_carried(rows, touched)
-        elif touched:
-            work = ((task, gone.positions) for task, gone in touched)
-            written.deletes = DeleteWriter(
-                self._metadata, self._handle.table.store, properties=self.settings.properties
-            ).write(work)
+    def _copy(self, changes: Changes, written: _Written) -> tuple[Delta, Touched]:
+        """Write the rows that come, and those that stay of files that lose some."""
+        delta = changes.read()
+        touched = self._touched(delta)
+        rows = None
+        if self.command.kind != "delete" and (touched or self.command.kind == "merge"):
+            rows = changes.rows(lineage=self._keeps_lineage)
+            if self.settings.distribution == NONE:
+                few = delta.noted and delta.updated + delta.inserted <= _FEW
+                rows = rows.repartition(1) if few else rows.hint("rebalance")  # each task writes a file
+        rows = self._with_carried(rows, touched)
         if rows is not None:
             self._write_rows(rows, written)
+        return delta, touched
 
-    def _gathered(self, delta: Delta) -> DataFrame:
-        """The rows that come, if they are few in few tasks: each writes a file."""
-        rows = delta.rows(lineage=self._keeps_lineage)
-        if self.settings.distribution != NONE:
-            return rows
-        inserted = delta.inserted
-        few = inserted is not None and delta.updated + inserted <= _FEW
-        return rows.repartition(1) if few else rows.hint("rebalance")
+    def _note(self, changes: Changes, written: _Written) -> tuple[Delta, Touched]:
+        """Write the rows that come, and beside the files that lose rows which ones those are."""
+        if self.command.kind == "delete":
+            delta = changes.read()
+        else:
+            rows = changes.rows(lineage=self._keeps_lineage)
+            self._write_rows(rows.hint("rebalance") if self.settings.distribution == NONE else rows, written)
+            delta = changes.delta()
+        touched = self._touched(delta)
+        if touched:
+            writer = DeleteWriter(self._metadata, self._handle.table.store, properties=self.settings.properties)
+            written.deletes = writer.write((task, gone.positions) for task, gone in touched)
+        return delta, touched
+
+    def _touched(self, delta: Delta) -> Touched:
+        return delta.touched(_plan(self._handle, self.where)) if delta.gone else []
 
     @property
     def _keeps_lineage(self) -> bool:
@@ -231,9 +240,9 @@ class Change:
             if was_refused(error):
                 written.abandon()
             raise
-        inserted = delta.inserted
+        rows = sum(file.record_count for file in written.files)
         return RowChanges(
-            rows_inserted=sum(file.record_count for file in written.files) if inserted is None else inserted,
+            rows_inserted=delta.inserted if self.command.copies and delta.noted else rows - delta.updated,
             rows_updated=delta.updated,
             rows_deleted=delta.deleted,
             data_files_added=len(written.files),

@@ -1,66 +1,85 @@
 package org.apache.spark.sql.connector.catalog;
 
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
+import java.io.ByteArrayOutputStream;
+import java.io.DataOutputStream;
 import java.util.*;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.aggregate.*;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.types.*;
-import org.roaringbitmap.RoaringBitmap;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.AccumulatorV2;
+import org.apache.spark.util.TaskCompletionListener;
+import org.roaringbitmap.longlong.*;
 
-/** Positions of rows as one bitmap, in the form that deletion vectors have: an aggregate function. Tasks load it, as the classes of Deletes.java. */
-public class FrazilPositions extends TypedImperativeAggregate implements java.io.Serializable {
+/** The positions of rows, by operation and file, and how many rows there were. Positions that are noted twice are there once. */
+public class FrazilNotes extends AccumulatorV2 implements java.io.Serializable {
   public static final long serialVersionUID = 1L;
-  final Expression child; final int buffer, input;
-  public FrazilPositions(Expression child, int buffer, int input) { this.child = child; this.buffer = buffer; this.input = input; }
-  public int mutableAggBufferOffset() { return buffer; }
-  public int inputAggBufferOffset() { return input; }
-  public ImperativeAggregate withNewMutableAggBufferOffset(int at) { return (ImperativeAggregate) (Object) new FrazilPositions(child, at, input); }
-  public ImperativeAggregate withNewInputAggBufferOffset(int at) { return (ImperativeAggregate) (Object) new FrazilPositions(child, buffer, at); }
-  public Object createAggregationBuffer() { return new ArrayList(); }
-  /** Bitmaps by the upper half of positions: there is one, unless a file has more than two thousand million rows. */
-  static RoaringBitmap part(List parts, int number) {
-    while (parts.size() <= number) parts.add(new RoaringBitmap());
-    return (RoaringBitmap) parts.get(number); }
-  public Object update(Object parts, InternalRow row) {
-    Object position = child.eval(row);
-    if (position == null) return parts;
-    long at = ((Long) position).longValue();
-    part((List) parts, (int) (at >>> 32)).add((int) at);
-    return parts; }
-  public Object merge(Object parts, Object others) {
-    List from = (List) others;
-    for (int i = 0; i < from.size(); i++) part((List) parts, i).or((RoaringBitmap) from.get(i));
-    return parts; }
-  public Object eval(Object parts) { return serialize(parts); }
-  public byte[] serialize(Object given) {
-    List parts = (List) given;
-    int size = 8;
-    for (int i = 0; i < parts.size(); i++) {
-      ((RoaringBitmap) parts.get(i)).runOptimize();
-      size += 4 + ((RoaringBitmap) parts.get(i)).serializedSizeInBytes(); }
-    ByteBuffer out = ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN);
-    out.putLong((long) parts.size());
-    for (int i = 0; i < parts.size(); i++) { out.putInt(i); ((RoaringBitmap) parts.get(i)).serialize(out); }
-    return out.array(); }
-  public Object deserialize(byte[] bytes) {
-    List parts = new ArrayList();
-    ByteBuffer in = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
-    long count = in.getLong();
-    for (long i = 0; i < count; i++) {
-      RoaringBitmap one = part(parts, in.getInt());
-      try { one.deserialize(in); } catch (java.io.IOException e) { throw new IllegalStateException(e); }
-      ((java.nio.Buffer) in).position(((java.nio.Buffer) in).position() + one.serializedSizeInBytes()); }
-    return parts; }
-  public boolean nullable() { return false; }
-  public DataType dataType() { return DataTypes.BinaryType; }
-  public String prettyName() { return "frazil_positions"; }
-  public scala.collection.immutable.Seq children() { return scala.jdk.javaapi.CollectionConverters.asScala(Collections.singletonList(child)).toSeq(); }
-  public Expression withNewChildrenInternal(scala.collection.immutable.IndexedSeq fresh) { return (Expression) (Object) new FrazilPositions((Expression) fresh.apply(0), buffer, input); }
-  public int productArity() { return 3; }
-  public Object productElement(int i) { return i == 0 ? (Object) child : Integer.valueOf(i == 1 ? buffer : input); }
-  public boolean canEqual(Object o) { return o instanceof FrazilPositions; }
-  public boolean equals(Object o) { return o instanceof FrazilPositions && ((FrazilPositions) o).child.equals(child) && ((FrazilPositions) o).buffer == buffer && ((FrazilPositions) o).input == input; }
-  public int hashCode() { return child.hashCode(); }
+  private HashMap found = new HashMap();
+  public synchronized boolean isZero() { return found.isEmpty(); }
+  public AccumulatorV2 copy() { FrazilNotes other = new FrazilNotes(); other.take(found); return other; }
+  public synchronized void reset() { found = new HashMap(); }
+  public void add(Object notes) { take((HashMap) notes); }
+  public void merge(AccumulatorV2 other) { take(((FrazilNotes) other).found); }
+  public Object value() { return this; }
+  private synchronized void take(HashMap others) {
+    Iterator i = others.entrySet().iterator();
+    while (i.hasNext()) {
+      Map.Entry e = (Map.Entry) i.next();
+      FrazilPositions own = (FrazilPositions) found.get(e.getKey());
+      if (own == null) found.put(e.getKey(), own = new FrazilPositions());
+      own.add((FrazilPositions) e.getValue()); } }
+  private synchronized void writeObject(java.io.ObjectOutputStream out) throws java.io.IOException { out.defaultWriteObject(); }
+  /** All of it: for each operation and file their number, the path, the number of rows, and the bitmap in the form that deletion vectors have. */
+  public synchronized byte[] told() throws java.io.IOException {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    DataOutputStream out = new DataOutputStream(bytes);
+    Iterator i = found.entrySet().iterator();
+    while (i.hasNext()) {
+      Map.Entry e = (Map.Entry) i.next();
+      byte[] path = ((String) e.getKey()).substring(1).getBytes("UTF-8"), bitmap = ((FrazilPositions) e.getValue()).bytes();
+      out.writeInt(((String) e.getKey()).charAt(0));
+      out.writeInt(path.length); out.write(path);
+      out.writeLong(((FrazilPositions) e.getValue()).rows);
+      out.writeInt(bitmap.length); out.write(bitmap); }
+    return bytes.toByteArray(); }
+}
+
+/** Positions in one file. */
+public class FrazilPositions implements java.io.Serializable {
+  public static final long serialVersionUID = 1L;
+  final Roaring64NavigableMap at = new Roaring64NavigableMap();
+  long rows = 0;
+  void add(FrazilPositions other) { at.or(other.at); rows += other.rows; }
+  byte[] bytes() throws java.io.IOException {
+    at.runOptimize();
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    at.serializePortable(new DataOutputStream(bytes));
+    return bytes.toByteArray(); }
+}
+
+/** A function that is true, and notes the rows that it is asked for: their operation, file and position. A task hands its notes over when it is done. */
+public class FrazilNote implements ScalarFunction, TaskCompletionListener, java.io.Serializable {
+  public static final long serialVersionUID = 1L;
+  final FrazilNotes notes;
+  transient HashMap own; transient UTF8String file; transient int operation; transient FrazilPositions last;
+  public FrazilNote(FrazilNotes notes) { this.notes = notes; }
+  public DataType[] inputTypes() { return new DataType[] {DataTypes.IntegerType, DataTypes.StringType, DataTypes.LongType}; }
+  public DataType resultType() { return DataTypes.BooleanType; }
+  public boolean isResultNullable() { return false; }
+  public boolean isDeterministic() { return false; }
+  public String name() { return "note"; }
+  public String canonicalName() { return "frazil.note"; }
+  public boolean invoke(int operation, UTF8String file, long position) {
+    if (last == null || operation != this.operation || !(file == null ? this.file == null : file.equals(this.file))) turn(operation, file);
+    last.rows++;
+    if (file != null) last.at.addLong(position);
+    return true; }
+  private void turn(int operation, UTF8String file) {
+    if (own == null) { own = new HashMap(); TaskContext.get().addTaskCompletionListener((TaskCompletionListener) this); }
+    this.operation = operation;
+    this.file = file == null ? null : file.copy();
+    String key = (char) operation + (file == null ? "" : file.toString());
+    last = (FrazilPositions) own.get(key);
+    if (last == null) own.put(key, last = new FrazilPositions()); }
+  public void onTaskCompletion(TaskContext task) { notes.add(own); }
 }

@@ -149,22 +149,21 @@ public class FrazilRowLevel {
     return own.isEmpty() ? "[]" : FrazilRule.simplified(all(own), target); }
   /** The condition of a DELETE, as a filter. */
   public static String deletes(LogicalPlan command) { return FrazilRule.simplified(((DeleteFromTable) command).condition(), ((DeleteFromTable) command).table()); }
-  /** By operation (where rows tell one) and file, the positions of rows and how many there are. */
-  public static org.apache.spark.sql.classic.Dataset positions(org.apache.spark.sql.classic.Dataset changes) {
+  /** The same rows. Where they are is noted while they are read: their operation (if they tell one), file and position. */
+  public static org.apache.spark.sql.classic.Dataset noted(org.apache.spark.sql.classic.Dataset changes, FrazilNotes notes) {
+    if (!notes.isRegistered()) changes.sparkSession().sparkContext().register((org.apache.spark.util.AccumulatorV2) (Object) notes);
     LogicalPlan rows = changes.queryExecution().analyzed();
-    Attribute at = find(rows, "_pos");
-    List keys = new ArrayList(), out = new ArrayList();
-    if (((Attribute) rows.output().apply(0)).name().equals("__row_operation")) keys.add(rows.output().apply(0));
-    keys.add(find(rows, "_file"));
-    out.addAll(keys); out.add(alias((AggregateFunction) (Object) new FrazilPositions(at, 0, 0), "positions"));
-    out.add(alias(new Count(Frazil.seq(Collections.singletonList(Literal.create(Integer.valueOf(1), DataTypes.IntegerType)))), "count"));
-    org.apache.spark.sql.classic.SparkSession own = changes.sparkSession().cloneSession();
-    own.conf().set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "100000");
-    return org.apache.spark.sql.classic.Dataset.ofRows(own, new org.apache.spark.sql.catalyst.plans.logical.Aggregate(Frazil.seq(keys), Frazil.seq(out), rows, scala.Option.empty())); }
+    Expression operation = told(rows) ? (Expression) rows.output().apply(0) : Literal.create(Integer.valueOf(0), DataTypes.IntegerType);
+    // a function is not asked about numbers that are null: its answer would be
+    Expression at = new Coalesce(Frazil.seq(Arrays.asList(new Object[] {find(rows, "_pos"), Literal.create(Long.valueOf(-1), DataTypes.LongType)})));
+    List asked = Arrays.asList(new Object[] {operation, find(rows, "_file"), at});
+    Expression note = V2ExpressionUtils$.MODULE$.resolveScalarFunction((org.apache.spark.sql.connector.catalog.functions.ScalarFunction) (Object) new FrazilNote(notes), Frazil.seq(asked));
+    return org.apache.spark.sql.classic.Dataset.ofRows(changes.sparkSession(), new Filter(note, rows)); }
+  static boolean told(LogicalPlan rows) { return ((Attribute) rows.output().apply(0)).name().equals("__row_operation"); }
   /** The rows that come, as the first columns of the table; with `lineage`, the id that a row keeps, and no number for when it was updated. */
   public static org.apache.spark.sql.classic.Dataset rows(org.apache.spark.sql.classic.Dataset changes, int columns, boolean lineage) {
     LogicalPlan rows = changes.queryExecution().analyzed();
-    boolean told = ((Attribute) rows.output().apply(0)).name().equals("__row_operation");
+    boolean told = told(rows);
     List out = new ArrayList();
     for (int i = 0; i < columns; i++) out.add(rows.output().apply(told ? i + 1 : i));
     if (lineage) {

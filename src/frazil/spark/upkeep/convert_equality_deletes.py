@@ -14,10 +14,9 @@ from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.rewritten import ConvertedDeleteFiles
 from frazil.iceberg.scan import as_expression
-from frazil.io import roaring
 from frazil.io.deletion_vector import DeletionVector
 from frazil.model.expressions import Expression
-from frazil.spark.changes.delta import positions_of
+from frazil.spark.changes.delta import Notes
 from frazil.spark.scan.some_files import rows_of_files
 from frazil.spark.write.commit import engine_summary
 
@@ -52,7 +51,7 @@ def _deleted(
         return
     at = replace(handle, snapshot=work.base)
     rows = rows_of_files(bridge, spark, at, ("_file", "_pos"), work.plan.file_paths)
-    alive = {path: data for path, data, _ in positions_of(rows, bridge.classes)}
+    alive = {one.path: one.positions for one in Notes(rows, bridge.classes).read().told()}
     for task in work.plan.tasks():
         found = alive.get(task.file.file_path)
-        yield task, dead(task, () if found is None else (roaring.deserialize(found),))
+        yield task, dead(task, () if found is None else (found.positions,))
