@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 Touched = Sequence[tuple[FileScanTask, Gone]]
 _FEW = 100_000
+_OF_A_TASK, _OPENING = 128 << 20, 4 << 20
+"""How much Spark gives a task to read unless told otherwise, and what it reckons for a file."""
 _LEAST_SPLIT = 16 << 20
 """Files are rewritten in parts as large as they are, if there is work for all cores."""
 
@@ -167,7 +169,8 @@ class Change:
             delta = changes.read()
         else:
             rows = changes.rows(lineage=self._keeps_lineage)
-            self._write_rows(rows.hint("rebalance") if self.settings.distribution == NONE else rows, written)
+            moved = self.settings.distribution == NONE and not self._is_read_by_few_tasks
+            self._write_rows(rows.hint("rebalance") if moved else rows, written)
             delta = changes.delta()
         touched = self._touched(delta)
         if touched:
@@ -175,8 +178,20 @@ class Change:
             written.deletes = writer.write((task, gone.positions) for task, gone in touched)
         return delta, touched
 
+    @cached_property
+    def _planned(self) -> ScanPlan:
+        return _plan(self._handle, self.where)
+
+    @property
+    def _is_read_by_few_tasks(self) -> bool:
+        """Whether the tasks that find the rows of an UPDATE may write them too: no more than there are cores."""
+        if self.command.kind != "update" or not self.command.is_repeatable:
+            return False
+        cores = self.command.spark.sparkContext.defaultParallelism
+        return self._planned.total_bytes + len(self._planned) * _OPENING <= cores * _OF_A_TASK
+
     def _touched(self, delta: Delta) -> Touched:
-        return delta.touched(_plan(self._handle, self.where)) if delta.gone else []
+        return delta.touched(self._planned) if delta.gone else []
 
     @property
     def _keeps_lineage(self) -> bool:

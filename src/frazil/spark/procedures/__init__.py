@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
 
 from frazil.errors import InvalidArgument, NotFound
 from frazil.spark.procedures import history, registration, upkeep
@@ -57,8 +60,18 @@ class Procedures:
             if part.required and arguments[part.name] is None:
                 raise InvalidArgument(f"{name} needs its argument {part.name}", hint=f"write {part.name} => ...")
         rows = list(found.run(self._bridge, self._bridge.session(jsession), arguments))
-        frame = self._bridge.spark.createDataFrame(rows, found.output)
+        frame = self._bridge.spark.createDataFrame(_as_arrow(rows, found.output))
         return frame._jdf.queryExecution().executedPlan().executeCollect()
+
+
+def _as_arrow(rows: Sequence[tuple[Any, ...]], output: str) -> pa.Table:
+    """Rows that Spark takes as they are: those of Python it would send through a worker."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    schema = to_arrow_schema(cast(StructType, StructType.fromDDL(output)))
+    columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
+    return pa.table([pa.array(values, column.type) for values, column in zip(columns, schema, strict=True)], schema)
 
 
 def _find(parts: list[str]) -> Procedure:
