@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["delete", "update", "merge"]
 COPY_ON_WRITE = "copy-on-write"
+SERIALIZABLE = "serializable"
 _KINDS: dict[str, Kind] = {"DeleteFromTable": "delete", "UpdateTable": "update", "MergeIntoTable": "merge"}
 _MODES: dict[Kind, Property[str]] = {
     "delete": props.DELETE_MODE,
@@ -88,6 +89,16 @@ class Command:
     def depends_on(self) -> Expression:
         """A filter that is true for every row of the table that the command looks at."""
         return wider_row_filter(self._rules.looksAt(self.node), self.handle.schema)
+
+    @property
+    def reads_itself(self) -> bool:
+        """Whether the table is also where values or conditions come from: in subqueries, or in a merge's source."""
+        return bool(self._rules.readsItself(self.node))
+
+    @property
+    def minds_matches(self) -> bool:
+        """Whether a MERGE may find a match that it leaves alone, and inserts nothing because of it."""
+        return bool(self._rules.mindsMatches(self.node))
 
     def exactly(self) -> Expression | None:
         """The rows that a DELETE deletes, if a filter can say that."""

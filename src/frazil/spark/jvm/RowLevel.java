@@ -147,6 +147,22 @@ public class FrazilRowLevel {
     List own = new ArrayList();
     for (int i = 0; i < kept.size(); i++) if (within((Expression) kept.get(i), target) && !SubqueryExpression.hasSubquery((Expression) kept.get(i))) own.add(kept.get(i));
     return own.isEmpty() ? "[]" : FrazilRule.simplified(all(own), target); }
+  /** Whether a MERGE inserts what it finds no match for, and may leave alone what it does find. */
+  public static boolean mindsMatches(LogicalPlan command) {
+    if (!(command instanceof MergeIntoTable) || ((MergeIntoTable) command).notMatchedActions().isEmpty()) return false;
+    scala.collection.immutable.Seq matched = ((MergeIntoTable) command).matchedActions();
+    return matched.isEmpty() || ((MergeAction) matched.last()).condition().isDefined(); }
+  /** Whether a command reads its table more than once: the target is one place, others are in the source or in subqueries. */
+  public static boolean readsItself(LogicalPlan command) { return reads(command, FrazilRule.table(FrazilRule.target(command))) > 1; }
+  static int reads(LogicalPlan plan, FrazilTable wanted) {
+    if (plan instanceof SubqueryAlias) return reads(((SubqueryAlias) plan).child(), wanted);
+    FrazilTable table = FrazilRule.table(plan);
+    int found = table != null && (wanted.id == null ? wanted.name.equals(table.name) : wanted.id.equals(table.id)) ? 1 : 0;
+    scala.collection.Iterator i = plan.children().iterator();
+    while (i.hasNext()) found += reads((LogicalPlan) i.next(), wanted);
+    i = plan.subqueries().iterator();
+    while (i.hasNext()) found += reads((LogicalPlan) i.next(), wanted);
+    return found; }
   /** The condition of a DELETE, as a filter. */
   public static String deletes(LogicalPlan command) { return FrazilRule.simplified(((DeleteFromTable) command).condition(), ((DeleteFromTable) command).table()); }
   /** By operation (where rows tell one) and file, the positions of rows and how many there are. */
