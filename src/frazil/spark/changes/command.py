@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +11,8 @@ from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg import properties as props
 from frazil.iceberg.properties import Property
 from frazil.model.expressions import Expression
+from frazil.spark.changes.once import made_once
+from frazil.spark.plans import frame_of
 from frazil.spark.scan.filters import exact_row_filter, wider_row_filter
 
 if TYPE_CHECKING:
@@ -110,7 +112,7 @@ class Command:
         if not self._rules.hasKeys(self.node):
             yield self
             return
-        with self.made(self.frame(self.node.sourceTable())) as source:
+        with self.made(frame_of(self.spark, self.node.sourceTable())) as source:
             node = self._rules.narrowed(source._jdf, self.node)
             yield replace(self, node=node, only=self._rules.mayMatch(node) if self._is_large else None)
 
@@ -121,14 +123,9 @@ class Command:
         count = "0" if snapshot is None else snapshot.summary.get("total-records", "0")
         return count.isdecimal() and int(count) >= _LARGE
 
-    @contextmanager
-    def made(self, rows: DataFrame) -> Iterator[DataFrame]:
-        """Rows that are made once, however often they are used: if some get lost, reading them fails."""
-        kept = rows.localCheckpoint(eager=False)  # made by the first job that needs them
-        try:
-            yield kept
-        finally:
-            self._rules.forget(kept._jdf)
+    def made(self, rows: DataFrame) -> AbstractContextManager[DataFrame]:
+        """Rows that are made once."""
+        return made_once(rows, self.bridge.classes)
 
     @property
     def is_repeatable(self) -> bool:
@@ -137,11 +134,4 @@ class Command:
 
     def changes(self) -> DataFrame:
         """The rows that change, as FrazilRowLevel tells."""
-        return self.frame(self._rules.changes(self.node, self.only))
-
-    def frame(self, plan: Any) -> DataFrame:
-        """A logical plan as a DataFrame."""
-        from pyspark.sql import DataFrame
-
-        rows = self.bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(self.spark._jsparkSession, plan)
-        return DataFrame(rows, self.spark)
+        return frame_of(self.spark, self._rules.changes(self.node, self.only))

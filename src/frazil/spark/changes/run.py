@@ -48,7 +48,7 @@ def change_rows(command: Command) -> RowChanges:
     """Carry out a DELETE, UPDATE or MERGE."""
     handle, spark = command.handle, command.spark
     command.check()
-    settings = settings_of(handle, command.options, lambda key: spark.conf.get(key, None))
+    settings = settings_of(handle, command.options, spark)
     where = command.exactly()
     if where is not None:
         changed = delete_whole_files(handle, where, settings, spark, command.isolation)
@@ -66,7 +66,7 @@ def change_rows(command: Command) -> RowChanges:
 
 def truncate(handle: TableHandle, spark: SparkSession) -> None:
     """Delete all rows, from the branch that the session writes to; those too that others add meanwhile."""
-    settings = settings_of(handle, {}, lambda key: spark.conf.get(key, None))
+    settings = settings_of(handle, {}, spark)
     if not len(_plan(handle, AlwaysTrue())):
         return
     action = handle.table.new_delete().delete_where(AlwaysTrue())

@@ -123,6 +123,7 @@ public class FrazilRowLevel {
     ((org.apache.spark.sql.execution.LogicalRDD) made.queryExecution().analyzed()).rdd().unpersist(false); }
   static Alias alias(AggregateFunction f, String name) {
     return new Alias(f.toAggregateExpression(), name, NamedExpression.newExprId(), NONE, scala.Option.empty(), NONE); }
+  static Alias counted(String name) { return alias(new Count(Frazil.seq(Collections.singletonList(Literal.create(Integer.valueOf(1), DataTypes.IntegerType)))), name); }
   /** By row of the target, how many rows of the source match it: the columns of the target that the condition looks at, and the number. */
   public static LogicalPlan matches(LogicalPlan command) {
     MergeIntoTable m = (MergeIntoTable) command;
@@ -133,7 +134,7 @@ public class FrazilRowLevel {
     scala.collection.Iterator i = m.mergeCondition().references().iterator();
     while (i.hasNext()) { Attribute a = (Attribute) i.next(); if (target.outputSet().contains(a)) out.add(a); }
     row.addAll(out); row.add(find(target, "_file")); row.add(find(target, "_pos"));
-    out.add(alias(new Count(Frazil.seq(Collections.singletonList(Literal.create(Integer.valueOf(1), DataTypes.IntegerType)))), "matches"));
+    out.add(counted("matches"));
     LogicalPlan joined = new Join(target, m.sourceTable(), org.apache.spark.sql.catalyst.plans.Inner$.MODULE$, scala.Option.apply(m.mergeCondition()), JoinHint$.MODULE$.NONE());
     return new org.apache.spark.sql.catalyst.plans.logical.Aggregate(Frazil.seq(row), Frazil.seq(out), joined, scala.Option.empty()); }
   /** The rows of the target that a command looks at, as a filter: all of them if rows that match nothing are changed too. */
@@ -173,7 +174,7 @@ public class FrazilRowLevel {
     if (((Attribute) rows.output().apply(0)).name().equals("__row_operation")) keys.add(rows.output().apply(0));
     keys.add(find(rows, "_file"));
     out.addAll(keys); out.add(alias((AggregateFunction) (Object) new FrazilPositions(at, 0, 0), "positions"));
-    out.add(alias(new Count(Frazil.seq(Collections.singletonList(Literal.create(Integer.valueOf(1), DataTypes.IntegerType)))), "count"));
+    out.add(counted("count"));
     org.apache.spark.sql.classic.SparkSession own = changes.sparkSession().cloneSession();
     own.conf().set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "100000");
     return org.apache.spark.sql.classic.Dataset.ofRows(own, new org.apache.spark.sql.catalyst.plans.logical.Aggregate(Frazil.seq(keys), Frazil.seq(out), rows, scala.Option.empty())); }
