@@ -169,6 +169,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, table: IcebergTable, change: Call
     mine = MergeOnRead._isolated
 
     def isolated(*given: Any) -> Any:
+        monkeypatch.setattr(MergeOnRead, "_isolated", mine)
         change(again(table))
         return mine(*given)
 
@@ -272,6 +273,56 @@ def test_deletes_of_an_emptied_file_meanwhile_are_a_conflict(version: int, monke
     with pytest.raises(CommitConflict):
         table.delete("id >= 2")
     assert ids_of(table.refresh()) == [3]
+
+
+@BOTH
+@pytest.mark.parametrize("isolation", ["serializable", "snapshot"])
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+def test_deletes_of_other_files_of_the_partition_are_no_conflict(
+    version: int, isolation: str, granularity: str, monkeypatch: pytest.MonkeyPatch
+):
+    levels = {"write.delete.isolation-level": isolation, "write.delete.granularity": granularity}
+    table = new_table(version, **{**MERGE, **levels})
+    table.append(rows(1, 2, 3))
+    table.append(rows(2, 5, 6))
+    first = _paths_by_id(table)[1]
+    meanwhile(monkeypatch, table, lambda other: other.delete("id = 5"))
+    table.delete("name = 'n1'")
+    assert ids_of(table) == [2, 2, 3, 6]
+    assert first in {file.target_path for file in delete_files(table)}
+
+
+@BOTH
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+def test_deletes_of_one_file_of_several_are_a_conflict(version: int, granularity: str, monkeypatch: pytest.MonkeyPatch):
+    """Of the two files that are looked for, the others' deletes name one, or a range of files that has it."""
+    table = new_table(version, **{**MERGE, "write.delete.granularity": granularity})
+    table.append(rows(1, 2))
+    table.append(rows(3, 4))
+    table.append(rows(5, 6))
+    meanwhile(monkeypatch, table, lambda other: other.delete("id IN (3, 5)"))
+    with pytest.raises(CommitConflict):
+        table.delete("id IN (1, 6)")
+    assert ids_of(table.refresh()) == [1, 2, 4, 6]
+
+
+@BOTH
+def test_keys_deleted_meanwhile_are_a_conflict_wherever_they_are(version: int, monkeypatch: pytest.MonkeyPatch):
+    table = new_table(version, **{**MERGE, "write.delete.isolation-level": "snapshot"})
+    table.append(rows(1, 2))
+
+    def change(other: IcebergTable) -> None:
+        other.new_row_delta().add_deletes(equality_deletes(other, [{"id": 1}], "id")).commit()
+
+    meanwhile(monkeypatch, table, change)
+    with pytest.raises(CommitConflict):
+        table.delete("id = 2")
+    assert ids_of(table.refresh()) == [2]
+
+
+def _paths_by_id(table: IcebergTable) -> dict[int, str]:
+    found = table.scan(columns=["id", "_file"]).to_arrow().to_pylist()
+    return {row["id"]: row["_file"] for row in found}
 
 
 def test_deletes_are_committed_on_top_of_changes_elsewhere(monkeypatch: pytest.MonkeyPatch):

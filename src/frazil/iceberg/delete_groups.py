@@ -61,7 +61,7 @@ def plan_delete_rewrite(
 ) -> DeletePlan:
     """Choose among the delete files of a whole snapshot, in partitions that may hold matching rows."""
     positions = _numbers(plan, matching)
-    used = _used(plan)
+    used = plan.used_deletes
     dangling = [plan.delete_files[number] for number in positions if number not in used]
     chosen = {
         file.key: file
@@ -83,10 +83,6 @@ def _numbers(plan: ScanPlan, matching: FileFilter) -> list[int]:
         mask = (part.numpy(ids.CONTENT) == Content.POSITION_DELETES) & matching.some_partitions(part)
         found += (np.flatnonzero(mask) + start).tolist()
     return found
-
-
-def _used(plan: ScanPlan) -> set[int]:
-    return {number for part in plan.parts for number in np.unique(part.deletes.numbers).tolist()}
 
 
 def _tasks(plan: ScanPlan, chosen: dict[Key, DataFile]) -> Iterator[FileScanTask]:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,6 +140,22 @@ def target_paths(part: Entries) -> pa.Array:
     named = pc.coalesce(part.column(ids.REFERENCED_DATA_FILE), by_bounds)
     is_position = pa.array(part.numpy(ids.CONTENT) == Content.POSITION_DELETES)
     return pc.if_else(is_position, named, pa.scalar(None, pa.string()))
+
+
+def may_name(part: Entries, paths: Iterable[str]) -> Mask:
+    """Where deletes may be about one of these data files: equality deletes, and positions whose range of paths has one.
+
+    A path is in a range by the order of bounds, that of UTF-8.
+    """
+    wanted = np.array(sorted(path.encode() for path in paths), dtype=object)
+    named = part.column(ids.REFERENCED_DATA_FILE).cast(pa.binary())
+    lower = pc.coalesce(named, part.map_values(ids.LOWER_BOUNDS, DELETE_FILE_PATH.id))
+    upper = pc.coalesce(named, part.map_values(ids.UPPER_BOUNDS, DELETE_FILE_PATH.id))
+    known = pc.and_(lower.is_valid(), upper.is_valid()).to_numpy(zero_copy_only=False)
+    first = np.searchsorted(wanted, pc.fill_null(lower, b"").to_numpy(zero_copy_only=False), "left")
+    last = np.searchsorted(wanted, pc.fill_null(upper, b"").to_numpy(zero_copy_only=False), "right")
+    mask: Mask = (first < last) | ~known | (part.numpy(ids.CONTENT) == Content.EQUALITY_DELETES)
+    return mask
 
 
 def _check_partitions(data: Entries, part: Entries, rows: Ints, deletes: Ints) -> None:

@@ -64,7 +64,7 @@ class MergeOnRead:
             return RowChanges()
         action = fill(self._table.new_row_delta(), written, whole)
         with removing(self._table.store, written.added):
-            self._isolated(action, where).commit()
+            self._isolated(action, where, written.referenced).commit()
         return RowChanges(
             rows_deleted=rows + written.deleted_rows,
             data_files_removed=len(whole),
@@ -87,13 +87,13 @@ class MergeOnRead:
             if found:
                 yield task, DeletionVector(np.concatenate(found))
 
-    def _isolated(self, action: RowDelta, where: Expression) -> RowDelta:
+    def _isolated(self, action: RowDelta, where: Expression, files: Sequence[str]) -> RowDelta:
         """Refuse what others did to the same rows since they were read, be it a delete, too: an update that another
         writer made of a row that is deleted here must not survive.
         """
         action.to_branch(self._branch)
         action.validate_from(None if self._base is None else self._base.snapshot_id)
-        action.conflict_filter(where).validate_deleted_files().validate_no_conflicting_deletes()
+        action.conflict_filter(where).validate_deleted_files().validate_no_conflicting_deletes(files)
         isolation = self._metadata.property_reader.get(props.DELETE_ISOLATION_LEVEL)
         return action.validate_no_conflicting_data() if isolation == "serializable" else action
 

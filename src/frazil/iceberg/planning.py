@@ -120,6 +120,11 @@ class ScanPlan:
         """All live delete files that the filter did not rule out."""
         return [file for part in self.delete_index.parts for file in part.iter_files()]
 
+    @property
+    def used_deletes(self) -> set[int]:
+        """The delete files that apply to planned data files, by their numbers."""
+        return {number for part in self.parts for number in np.unique(part.deletes.numbers).tolist()}
+
     def only(self, paths: pa.Array) -> ScanPlan:
         """The part of the plan that these data files are."""
         parts = [

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
+
+from frazil.iceberg.counts import Counts
 
 
-class Counts:
-    """Counts by name, which add up."""
+class Sums(Counts):
+    """Counts that add up."""
 
     __slots__ = ()
 
-    def _counts(self) -> dict[str, int]:
-        this: Any = self
-        return asdict(this)
-
     def __add__(self, other: Self) -> Self:
-        theirs = other._counts()
-        return type(self)(**{name: count + theirs[name] for name, count in self._counts().items()})
-
-    def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><th>{name}</th><td>{count:,}</td></tr>" for name, count in self._counts().items())
-        return f"<table>{cells}</table>"
+        theirs = other.counts()
+        return type(self)(**{name: count + theirs[name] for name, count in self.counts().items()})
 
 
 @dataclass(frozen=True, slots=True)
-class RewrittenDataFiles(Counts):
+class RewrittenDataFiles(Sums):
     """Counts of a compaction, by Iceberg's names."""
 
     rewritten_data_files_count: int = 0
@@ -36,7 +30,7 @@ class RewrittenDataFiles(Counts):
 
 
 @dataclass(frozen=True, slots=True)
-class RewrittenDeleteFiles(Counts):
+class RewrittenDeleteFiles(Sums):
     """Counts of a rewrite of position delete files, by Iceberg's names. A vector counts as a file."""
 
     rewritten_delete_files_count: int = 0
@@ -46,7 +40,7 @@ class RewrittenDeleteFiles(Counts):
 
 
 @dataclass(frozen=True, slots=True)
-class ConvertedDeleteFiles(Counts):
+class ConvertedDeleteFiles(Sums):
     """Counts of a conversion of equality deletes. A vector counts as a file."""
 
     converted_delete_files_count: int = 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
+from frazil.iceberg.counts import Counts
 from frazil.iceberg.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class RowChanges:
+class RowChanges(Counts):
     """Rows and files that DELETE, UPDATE, MERGE or an upsert changed.
 
     >>> RowChanges(rows_deleted=3, data_files_removed=1)
@@ -26,16 +27,8 @@ class RowChanges:
     snapshot: Snapshot | None = None
     """The snapshot that has the changes; None if nothing was changed."""
 
-    def counts(self) -> dict[str, int]:
-        """The counts by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "snapshot"}
-
     def __repr__(self) -> str:
         told = [f"{name}={count}" for name, count in self.counts().items() if count]
         if self.snapshot is not None:
             told.append(f"snapshot={self.snapshot.snapshot_id}")
         return f"RowChanges({', '.join(told)})"
-
-    def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><th>{name}</th><td>{count:,}</td></tr>" for name, count in self.counts().items())
-        return f"<table>{cells}</table>"

@@ -11,6 +11,7 @@ from frazil.errors import InvalidArgument, InvalidValue, Unsupported
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.equality_writer import EqualityDeleteWriter
 from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.rewrite import branch_head
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.write import RowWriter, removing
 from frazil.io.store import Store
@@ -56,9 +57,14 @@ def upsert(
         raise several_rows({name: many[name] for name in names})
     files = RowWriter(table.metadata, table.store).write(batches)
     with removing(table.store, files):
-        deletes = [] if table.current_snapshot is None else writer.write(given.select(names).to_batches())
+        deletes = writer.write(given.select(names).to_batches()) if has_rows(table, branch) else []
     with removing(table.store, [*files, *deletes]):
         return commit_upsert(table, files, deletes, branch, properties)
+
+
+def has_rows(table: IcebergTable, branch: str) -> bool:
+    """Whether there may be rows to delete."""
+    return branch_head(table.metadata, branch) is not None
 
 
 def several_rows(key: Mapping[str, Any]) -> InvalidValue:
@@ -74,8 +80,10 @@ def commit_upsert(
     branch: str,
     properties: Mapping[str, str],
 ) -> RowChanges:
-    """The rows and the deletes, in one commit. It depends on nothing that was read."""
+    """The rows and the deletes, in one commit. It depends on nothing that was read, but for that there was nothing."""
     action = table.new_row_delta().to_branch(branch)
+    if not has_rows(table, branch):
+        action.validate_from(None).validate_no_conflicting_data()
     for file in files:
         action.add_rows(file)
     for file in deletes:

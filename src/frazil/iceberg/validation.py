@@ -5,7 +5,7 @@ Every check looks at the snapshots between the one the change was worked out fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +17,7 @@ from frazil.errors import CommitConflict
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.data_file import Content, DataFile, Status
-from frazil.iceberg.delete_index import DeleteIndex
+from frazil.iceberg.delete_index import DeleteIndex, may_name
 from frazil.iceberg.entries import Entries, Mask, from_files
 from frazil.iceberg.file_filter import FileFilter
 from frazil.iceberg.manifest import CORE_COLUMNS
@@ -111,17 +111,24 @@ def no_new_data(context: Context, snapshots: Iterable[Snapshot], matching: FileF
         _refuse(entries, matching.some(entries), "a concurrent commit added rows that match the filter")
 
 
-def no_removed_data(context: Context, snapshots: Iterable[Snapshot], matching: FileFilter) -> None:
-    """No files that may hold matching rows were removed."""
-    removed = changed_entries(context, _doing(snapshots, REMOVES_DATA), DATA, (Status.DELETED,))
-    for entries in removed:
+def no_removed_data(
+    context: Context, snapshots: Iterable[Snapshot], matching: FileFilter, *, rewrites: bool = True
+) -> None:
+    """No files that may hold matching rows were removed; those that were only rewritten count unless told."""
+    operations = REMOVES_DATA if rewrites else REMOVES_DATA - {REPLACE}
+    for entries in changed_entries(context, _doing(snapshots, operations), DATA, (Status.DELETED,)):
         _refuse(entries, matching.some(entries), "a concurrent commit removed rows that match the filter")
 
 
-def no_new_deletes(context: Context, snapshots: Iterable[Snapshot], matching: FileFilter) -> None:
-    """No delete files were added that may concern matching rows."""
+def no_new_deletes(
+    context: Context, snapshots: Iterable[Snapshot], matching: FileFilter, files: Collection[str] | None = None
+) -> None:
+    """No delete files were added that may concern matching rows, those of some data files if told."""
     for entries in changed_entries(context, _doing(snapshots, ADDS_DELETES), DELETES, (Status.ADDED,)):
-        _refuse(entries, matching.some_partitions(entries), "a concurrent commit deleted rows that match the filter")
+        mask = matching.some_partitions(entries)
+        if files is not None:
+            mask = mask & may_name(entries, files)
+        _refuse(entries, mask, "a concurrent commit deleted rows that match the filter")
 
 
 def no_new_deletes_for(

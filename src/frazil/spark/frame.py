@@ -19,6 +19,7 @@ from frazil.io import location as locations
 from frazil.lake import connect
 from frazil.spark.bridge import Bridge, dialect_of, prepare
 from frazil.spark.handles import TableHandle
+from frazil.spark.plans import frame_of
 from frazil.spark.scan.arrow import Rows, frame_of_tasks, without_history
 from frazil.spark.scan.files import routed
 from frazil.spark.scan.native import output_struct
@@ -65,11 +66,7 @@ def table_frame(
 
 
 def _classic(handle: TableHandle, spark: SparkSession, columns: list[str]) -> DataFrame:
-    from pyspark.sql import DataFrame
-
-    bridge, jsession = _bridge(spark), spark._jsparkSession
-    plan = logical_plan(bridge, handle, jsession, columns)
-    return DataFrame(bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, plan), spark)
+    return frame_of(spark, logical_plan(_bridge(spark), handle, spark._jsparkSession, columns))
 
 
 def _bridge(spark: SparkSession) -> Bridge:

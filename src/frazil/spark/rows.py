@@ -9,6 +9,7 @@ from frazil.spark.catalog import with_read_options
 from frazil.spark.changes.command import Command
 from frazil.spark.changes.run import change_rows, truncate
 from frazil.spark.local_scan import local_plan
+from frazil.spark.plans import frame_of
 from frazil.spark.scan.aggregates import Aggregate, answer
 from frazil.spark.scan.plan import Scans, source_of
 from frazil.spark.write.insert import insert
@@ -61,13 +62,9 @@ class Rows:
 
     def overwrite_dynamic(self, key: str, node: Any, jsession: Any) -> str:
         """INSERT OVERWRITE of the partitions that rows go to: Spark has no other way to hand these rows over."""
-        from pyspark.sql import DataFrame
-
-        spark = self._bridge.session(jsession)
-        rows = self._bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, node.query())
-        options = _options(node)
+        rows = frame_of(self._bridge.session(jsession), node.query())
         handle = self._bridge.handle(key)
-        insert(self._bridge, handle, "dynamic", "[]", options, DataFrame(rows, spark))
+        insert(self._bridge, handle, "dynamic", "[]", _options(node), rows)
         return self._changed(handle)
 
     def row_level(self, key: str, node: Any, jsession: Any) -> str:

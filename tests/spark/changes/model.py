@@ -99,3 +99,18 @@ def replace_where(where: str, matches: Callable[[Values], bool], *rows: Values) 
 
 def truncate() -> Command:
     return Command("TRUNCATE TABLE {t}", lambda rows: Delta(frozenset(rows), ()))
+
+
+def insert_missing(*source: Values) -> Command:
+    """A MERGE that inserts rows of ids that there are none of. It changes no row, and looks at those it finds."""
+    values = ", ".join(f"({id_}L, {v}L, {at})" for id_, v, at in source)
+    text = (
+        f"MERGE INTO {{t}} t USING (SELECT * FROM VALUES {values} AS s(id, v, part)) s ON t.id = s.id"
+        " WHEN NOT MATCHED THEN INSERT *"
+    )
+
+    def delta(rows: Rows) -> Delta:
+        known = {row[0] for row in rows.values()}
+        return Delta(frozenset(), tuple(row for row in source if row[0] not in known))
+
+    return Command(text, delta)

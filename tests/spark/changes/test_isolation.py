@@ -151,6 +151,36 @@ def test_commands_on_other_partitions_do_not_hinder_each_other(
     assert left_behind(table()) == []
 
 
+_THIS = {
+    "delete": delete("id BETWEEN 1 AND 2 AND v % 20 = 0", lambda row: row[0] == 2),
+    "update": update("v = 0", "id < 2", lambda row: row[0] < 2, lambda row: (row[0], 0, row[2])),
+    "merge": merge((1, 5, 0), (2, 6, 0)),
+}
+_THAT = {
+    "delete": delete("id = 3", lambda row: row[0] == 3),
+    "update": update("v = v + 1", "id = 3", lambda row: row[0] == 3, lambda row: (row[0], row[1] + 1, row[2])),
+    "merge": merge((4, 1, 1), (7, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("second", _THIS)
+@pytest.mark.parametrize("first", _THAT)
+def test_marks_in_other_files_of_a_partition_do_not_hinder_each_other(
+    spark, lake, name, table, interrupted, first, second, version
+):
+    made = lake.create_table(
+        name.removeprefix("lake."), "id BIGINT, v BIGINT, part INT", format_version=version, properties=modes(MERGE)
+    )
+    for some in (_ROWS[:2], _ROWS[3:5]):
+        made.append([dict(zip(("id", "v", "part"), row, strict=True)) for row in some])
+    rows, one, other = numbered([*_ROWS[:2], *_ROWS[3:5]]), _THAT[first], _THIS[second]
+    interrupted(lambda: spark.sql(one.text.format(t=name)))
+    spark.sql(other.text.format(t=name))
+    assert _found(table) == counted(other.after(one.after(rows)))
+    assert left_behind(table()) == []
+
+
 @pytest.mark.parametrize(
     "second",
     [

@@ -8,7 +8,7 @@ from urllib.parse import urlparse
 import pyarrow as pa
 import pytest
 
-from frazil.errors import InvalidArgument, InvalidValue, Unsupported
+from frazil.errors import CommitConflict, InvalidArgument, InvalidValue, Unsupported
 from frazil.iceberg.data_file import Content
 
 COLUMNS = "id BIGINT, day STRING, v DOUBLE"
@@ -135,3 +135,21 @@ def test_a_stream_of_upserts(spark, made, tmp_path):
     )
     query.awaitTermination()
     assert rows(spark, table) == [(n, "d", float(min(n, 2))) for n in range(5)]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_two_upserts_of_an_empty_table_do_not_both_commit(lake, made, put, version):
+    """The first has no keys to delete, as far as it knows."""
+    table = made(version)
+    other = lake.table(table.identifier)
+    put(other, [(1, "a", 1.0)])
+    with pytest.raises(CommitConflict):
+        put(table, [(1, "b", 2.0)])
+    assert table.refresh().scan().to_arrow().to_pylist() == [{"id": 1, "day": "a", "v": 1.0}]
+
+
+def test_rows_of_a_branch_are_replaced_though_main_is_empty(made, put):
+    table = made()
+    table.append([{"id": 1, "day": "a", "v": 1.0}], branch="dev")
+    put(table, [(1, "b", 2.0)], branch="dev")
+    assert table.scan(ref="dev").to_arrow().to_pylist() == [{"id": 1, "day": "b", "v": 2.0}]

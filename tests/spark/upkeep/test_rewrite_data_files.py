@@ -77,6 +77,21 @@ def test_the_same_rows_in_fewer_files(spark, sql, made, rows, name, version, by)
     assert set(again.values()) == {0}
 
 
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("asked", [True, False])
+def test_deletes_that_apply_to_nothing_go_if_asked(spark, sql, made, rows, name, version, asked):
+    """Those that name a file which goes, go with it; those of a partition, and keys, must be looked for."""
+    table = made(version, "PARTITIONED BY (bucket(2, id))", ", 'write.delete.granularity' = 'partition'")
+    table.upsert([{"id": 3, "a": "x", "b": 0.0}], keys=["id"])
+    before = rows()
+    options = f"options => map('rewrite-all', 'true', 'remove-dangling-deletes', '{asked}')"
+    removed = call(spark, name, options)["removed_delete_files_count"]
+    left = len(table.refresh().scan().plan().delete_files)
+    assert (left == 0) == asked
+    assert removed + left >= 3
+    assert rows() == before
+
+
 def test_sorted_by_an_order(spark, sql, made, rows, name):
     made()
     before = rows()

@@ -64,7 +64,7 @@ class OverwriteFiles(FilteredChanges):
     def validate(self, context: Context, parent: Snapshot | None) -> None:
         if not (self._added_data or self._removed or self._where is not None):
             raise InvalidArgument("nothing to overwrite", hint="add files, remove files or give a filter")
-        if not (self._check_data or self._check_deletes):
+        if not (self._check_data or self._check_deletes or self._check_all_read):
             return
         since = self.since(context, parent)
         if self._added_data and self._removed:
@@ -72,8 +72,7 @@ class OverwriteFiles(FilteredChanges):
         told = (self._conflict_filter, self._where, AlwaysTrue())
         where = next(expression for expression in told if expression is not None)
         matching = FileFilter(context.metadata, context.metadata.current_schema, where, self._case_sensitive)
-        if self._check_data:
-            validation.no_new_data(context, since, matching)
+        self._validate_reads(context, since, matching)
         if self._check_deletes:
             if self._where is not None:
                 validation.no_new_deletes(context, since, matching)

@@ -23,6 +23,7 @@ class RowDelta(FilteredChanges):
         self._referenced: set[str] = set()
         self._check_deleted_files = False
         self._removed_data: list[DataFile] = []
+        self._looked_for: set[str] | None = None
 
     @property
     def operation(self) -> str:
@@ -51,6 +52,13 @@ class RowDelta(FilteredChanges):
         self._removal.names(file)
         return self
 
+    def validate_no_conflicting_deletes(self, files: Iterable[str] | None = None) -> Self:
+        """Refuse if rows it depends on were deleted since. With `files` those of other data files do not count, if it
+        can be told which ones are meant: it is enough for a change that looks at each row alone.
+        """
+        self._looked_for = None if files is None else set(files)
+        return super().validate_no_conflicting_deletes()
+
     def validate_data_files_exist(self, paths: Iterable[str]) -> Self:
         """Refuse if one of these was removed since: deletes of its rows would be lost."""
         self._referenced.update(paths)
@@ -73,8 +81,7 @@ class RowDelta(FilteredChanges):
         validation.no_new_vectors(context, since, targets)
         where = AlwaysTrue() if self._conflict_filter is None else self._conflict_filter
         matching = FileFilter(context.metadata, context.metadata.current_schema, where)
-        if self._check_data:
-            validation.no_new_data(context, since, matching)
+        self._validate_reads(context, since, matching)
         if self._check_deletes:
-            validation.no_new_deletes(context, since, matching)
+            validation.no_new_deletes(context, since, matching, self._looked_for)
         validation.no_new_deletes_for(context, since, self._removed_data)

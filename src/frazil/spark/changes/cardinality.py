@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from frazil.errors import FrazilError, InvalidArgument
+from frazil.spark.plans import frame_of
 
 if TYPE_CHECKING:
     from frazil.spark.changes.command import Command
@@ -30,7 +31,7 @@ def named_violations(command: Command) -> Iterator[None]:
 
 def _violation(command: Command) -> FrazilError | None:
     """The error that names the row, None if it is not found any more."""
-    matches = command.frame(command.bridge.classes.FrazilRowLevel.matches(command.node))
+    matches = frame_of(command.spark, command.bridge.classes.FrazilRowLevel.matches(command.node))
     found = matches.where(matches[matches.columns[-1]] > 1).limit(1).collect()
     if not found:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +11,8 @@ from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg import properties as props
 from frazil.iceberg.properties import Property
 from frazil.model.expressions import Expression
+from frazil.spark.changes.once import made_once
+from frazil.spark.plans import frame_of
 from frazil.spark.scan.filters import exact_row_filter, wider_row_filter
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["delete", "update", "merge"]
 COPY_ON_WRITE = "copy-on-write"
+SERIALIZABLE = "serializable"
 _KINDS: dict[str, Kind] = {"DeleteFromTable": "delete", "UpdateTable": "update", "MergeIntoTable": "merge"}
 _MODES: dict[Kind, Property[str]] = {
     "delete": props.DELETE_MODE,
@@ -91,6 +94,16 @@ class Command:
         """A filter that is true for every row of the table that the command looks at."""
         return wider_row_filter(self._rules.looksAt(self.node), self.handle.schema)
 
+    @property
+    def reads_itself(self) -> bool:
+        """Whether the table is also where values or conditions come from: in subqueries, or in a merge's source."""
+        return bool(self._rules.readsItself(self.node))
+
+    @property
+    def minds_matches(self) -> bool:
+        """Whether a MERGE may find a match that it leaves alone, and inserts nothing because of it."""
+        return bool(self._rules.mindsMatches(self.node))
+
     def exactly(self) -> Expression | None:
         """The rows that a DELETE deletes, if a filter can say that."""
         return exact_row_filter(self._rules.deletes(self.node), self.handle.schema) if self.kind == "delete" else None
@@ -101,7 +114,7 @@ class Command:
         if not self._rules.hasKeys(self.node):
             yield self
             return
-        with self.made(self.frame(self.node.sourceTable())) as source:
+        with self.made(frame_of(self.spark, self.node.sourceTable())) as source:
             node = self._rules.narrowed(source._jdf, self.node)
             only = self._rules.mayMatch(node) if self._is_large else None
             yield replace(self, node=node, only=only, has_made_source=True)
@@ -113,14 +126,9 @@ class Command:
         count = "0" if snapshot is None else snapshot.summary.get("total-records", "0")
         return count.isdecimal() and int(count) >= _LARGE
 
-    @contextmanager
-    def made(self, rows: DataFrame) -> Iterator[DataFrame]:
-        """Rows that are made once, however often they are used: if some get lost, reading them fails."""
-        kept = rows.localCheckpoint(eager=False)  # made by the first job that needs them
-        try:
-            yield kept
-        finally:
-            self._rules.forget(kept._jdf)
+    def made(self, rows: DataFrame) -> AbstractContextManager[DataFrame]:
+        """Rows that are made once."""
+        return made_once(rows, self.bridge.classes)
 
     @property
     def is_repeatable(self) -> bool:
@@ -131,11 +139,4 @@ class Command:
 
     def changes(self) -> DataFrame:
         """The rows that change, as FrazilRowLevel tells."""
-        return self.frame(self._rules.changes(self.node, self.only))
-
-    def frame(self, plan: Any) -> DataFrame:
-        """A logical plan as a DataFrame."""
-        from pyspark.sql import DataFrame
-
-        rows = self.bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(self.spark._jsparkSession, plan)
-        return DataFrame(rows, self.spark)
+        return frame_of(self.spark, self._rules.changes(self.node, self.only))

@@ -21,7 +21,7 @@ from frazil.model.binding import field_ids
 from frazil.model.expressions import AlwaysFalse, AlwaysTrue, Expression
 from frazil.model.schema import Schema
 from frazil.spark.changes.cardinality import named_violations
-from frazil.spark.changes.command import Command
+from frazil.spark.changes.command import SERIALIZABLE, Command
 from frazil.spark.changes.delta import Changes, Delta, Gone, with_lineage
 from frazil.spark.scan.some_files import rows_of_files
 from frazil.spark.write.commit import as_told, was_refused
@@ -50,14 +50,16 @@ def change_rows(command: Command) -> RowChanges:
     """Carry out a DELETE, UPDATE or MERGE."""
     handle, spark = command.handle, command.spark
     command.check()
-    settings = settings_of(handle, command.options, lambda key: spark.conf.get(key, None))
+    settings = settings_of(handle, command.options, spark)
     where = command.exactly()
     if where is not None:
         changed = delete_whole_files(handle, where, settings, spark, command.isolation)
         if changed is not None:
             return changed
     with command.narrowed() as narrowed:
-        change = Change(narrowed, settings, narrowed.depends_on())
+        # what it reads of the table besides the rows that it may change is all of it
+        looked_at = AlwaysTrue() if command.reads_itself else narrowed.depends_on()
+        change = Change(narrowed, settings, looked_at, minds_all=command.reads_itself or command.minds_matches)
         with named_violations(narrowed):
             if narrowed.is_repeatable:
                 return change.run(narrowed.changes())
@@ -66,13 +68,17 @@ def change_rows(command: Command) -> RowChanges:
 
 
 def truncate(handle: TableHandle, spark: SparkSession) -> None:
-    """Delete all rows, from the branch that the session writes to."""
-    settings = settings_of(handle, {}, lambda key: spark.conf.get(key, None))
-    delete_whole_files(handle, AlwaysTrue(), settings, spark)
+    """Delete all rows, from the branch that the session writes to; those too that others add meanwhile."""
+    settings = settings_of(handle, {}, spark)
+    if not len(_plan(handle, AlwaysTrue())):
+        return
+    action = handle.table.new_delete().delete_where(AlwaysTrue())
+    as_told(action, settings, spark)
+    action.commit()
 
 
 def delete_whole_files(
-    handle: TableHandle, where: Expression, settings: WriteSettings, spark: SparkSession, isolation: str = "snapshot"
+    handle: TableHandle, where: Expression, settings: WriteSettings, spark: SparkSession, isolation: str
 ) -> RowChanges | None:
     """Delete rows by taking their files from the table; None if some rows of a file may not match."""
     if isinstance(where, AlwaysFalse):
@@ -89,7 +95,7 @@ def delete_whole_files(
     for task in tasks:
         action.delete_file(task.file)
     as_told(action, settings, spark)
-    _isolate(action, handle, where, isolation).commit()
+    _isolate(action.validate_no_conflicting_deletes(), handle, where, isolation).commit()
     return RowChanges(
         rows_deleted=sum(task.most_rows for task in tasks),
         data_files_removed=len(tasks),
@@ -108,8 +114,8 @@ def _isolate(action: Any, handle: TableHandle, where: Expression, isolation: str
     """Refuse the change if others changed what it was worked out from."""
     base = handle.snapshot
     action.validate_from(None if base is None else base.snapshot_id)
-    action.conflict_filter(where).validate_no_conflicting_deletes()
-    return action.validate_no_conflicting_data() if isolation == "serializable" else action
+    action.conflict_filter(where)
+    return action.validate_no_conflicting_data() if isolation == SERIALIZABLE else action
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,8 @@ class Change:
     command: Command
     settings: WriteSettings
     where: Expression
+    minds_all: bool
+    """Whether rows that it looked at and left alone matter to what it did."""
 
     @property
     def _handle(self) -> TableHandle:
@@ -232,21 +240,23 @@ class Change:
         action: Any = self._replacing(touched, written) if self.command.copies else self._beside(touched, written)
         as_told(action, self.settings, self.command.spark)
         isolated: FilteredChanges = _isolate(action, self._handle, self.where, self.command.isolation)
+        if self.minds_all and self.command.isolation == SERIALIZABLE:
+            isolated.validate_no_removed_rows()
         return isolated
 
     def _replacing(self, touched: Touched, written: _Written) -> Any:
         action = self._handle.table.new_overwrite().add_files(written.files)
         for task, _ in touched:
             action.delete_file(task.file)
-        return action
+        return action.validate_no_conflicting_deletes()
 
     def _beside(self, touched: Touched, written: _Written) -> Any:
         action = self._handle.table.new_row_delta()
         for file in written.files:
             action.add_rows(file)
         fill(action, written.deletes, written.deletes.emptied)
-        action.validate_data_files_exist(task.file.file_path for task, _ in touched)
-        return action.validate_deleted_files()
+        paths = [task.file.file_path for task, _ in touched]
+        return action.validate_data_files_exist(paths).validate_deleted_files().validate_no_conflicting_deletes(paths)
 
     def _committed(self, action: Any, delta: Delta, written: _Written, touched: Touched) -> RowChanges:
         try:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from frazil.errors import FrazilError
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.row_changes import RowChanges
-from frazil.iceberg.upsert import commit_upsert, key_writer, several_rows
+from frazil.iceberg.upsert import commit_upsert, has_rows, key_writer, several_rows
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
 from frazil.spark.changes.builder import any_bridge, handle_on
+from frazil.spark.changes.once import made_once
 from frazil.spark.scan.relations import quoted_name
 from frazil.spark.write.commit import was_refused
 from frazil.spark.write.insert import write_files
@@ -36,20 +37,18 @@ def upsert_frame(
     writer = key_writer(table.metadata, table.store, keys)
     bridge = any_bridge(rows.sparkSession)
     fitted = by_name(rows, table.schema, bridge.dialect, check_nulls=False, check_order=False)
-    made = fitted.localCheckpoint(eager=False)
     work = _Upsert(bridge, table, branch)
     try:
-        _check_keys(made, writer.schema)
-        files = work.write(made, table.schema)
-        deletes = []
-        if table.current_snapshot is not None:
-            found = work.write(made.select(*map(quoted_name, writer.schema.columns)), writer.schema, writer.spec)
-            deletes = [writer.as_delete(file) for file in found]
+        with made_once(fitted, bridge.classes) as made:
+            _check_keys(made, writer.schema)
+            files = work.write(made, table.schema)
+            deletes = []
+            if has_rows(table, branch):
+                found = work.write(made.select(*map(quoted_name, writer.schema.columns)), writer.schema, writer.spec)
+                deletes = [writer.as_delete(file) for file in found]
     except BaseException:
         work.abandon()
         raise
-    finally:
-        bridge.classes.FrazilRowLevel.forget(made._jdf)
     if not files:
         return RowChanges()
     try:
@@ -79,7 +78,7 @@ class _Upsert:
     def write(self, rows: DataFrame, schema: Schema, spec: PartitionSpec | None = None) -> list[DataFile]:
         """Write rows of a schema."""
         spark = rows.sparkSession
-        settings = settings_of(self._handle, {}, lambda key: spark.conf.get(key, None))
+        settings = settings_of(self._handle, {}, spark)
         metadata = self._table.metadata
         if spec is not None:  # keys, which are in no order
             metadata = replace(metadata, default_spec_id=spec.spec_id, default_sort_order_id=0)

@@ -123,6 +123,7 @@ public class FrazilRowLevel {
     ((org.apache.spark.sql.execution.LogicalRDD) made.queryExecution().analyzed()).rdd().unpersist(false); }
   static Alias alias(AggregateFunction f, String name) {
     return new Alias(f.toAggregateExpression(), name, NamedExpression.newExprId(), NONE, scala.Option.empty(), NONE); }
+  static Alias counted(String name) { return alias(new Count(Frazil.seq(Collections.singletonList(Literal.create(Integer.valueOf(1), DataTypes.IntegerType)))), name); }
   /** By row of the target, how many rows of the source match it: the columns of the target that the condition looks at, and the number. */
   public static LogicalPlan matches(LogicalPlan command) {
     MergeIntoTable m = (MergeIntoTable) command;
@@ -133,7 +134,7 @@ public class FrazilRowLevel {
     scala.collection.Iterator i = m.mergeCondition().references().iterator();
     while (i.hasNext()) { Attribute a = (Attribute) i.next(); if (target.outputSet().contains(a)) out.add(a); }
     row.addAll(out); row.add(find(target, "_file")); row.add(find(target, "_pos"));
-    out.add(alias(new Count(Frazil.seq(Collections.singletonList(Literal.create(Integer.valueOf(1), DataTypes.IntegerType)))), "matches"));
+    out.add(counted("matches"));
     LogicalPlan joined = new Join(target, m.sourceTable(), org.apache.spark.sql.catalyst.plans.Inner$.MODULE$, scala.Option.apply(m.mergeCondition()), JoinHint$.MODULE$.NONE());
     return new org.apache.spark.sql.catalyst.plans.logical.Aggregate(Frazil.seq(row), Frazil.seq(out), joined, scala.Option.empty()); }
   /** The rows of the target that a command looks at, as a filter: all of them if rows that match nothing are changed too. */
@@ -147,6 +148,22 @@ public class FrazilRowLevel {
     List own = new ArrayList();
     for (int i = 0; i < kept.size(); i++) if (within((Expression) kept.get(i), target) && !SubqueryExpression.hasSubquery((Expression) kept.get(i))) own.add(kept.get(i));
     return own.isEmpty() ? "[]" : FrazilRule.simplified(all(own), target); }
+  /** Whether a MERGE inserts what it finds no match for, and may leave alone what it does find. */
+  public static boolean mindsMatches(LogicalPlan command) {
+    if (!(command instanceof MergeIntoTable) || ((MergeIntoTable) command).notMatchedActions().isEmpty()) return false;
+    scala.collection.immutable.Seq matched = ((MergeIntoTable) command).matchedActions();
+    return matched.isEmpty() || ((MergeAction) matched.last()).condition().isDefined(); }
+  /** Whether a command reads its table more than once: the target is one place, others are in the source or in subqueries. */
+  public static boolean readsItself(LogicalPlan command) { return reads(command, FrazilRule.table(FrazilRule.target(command))) > 1; }
+  static int reads(LogicalPlan plan, FrazilTable wanted) {
+    if (plan instanceof SubqueryAlias) return reads(((SubqueryAlias) plan).child(), wanted);
+    FrazilTable table = FrazilRule.table(plan);
+    int found = table != null && (wanted.id == null ? wanted.name.equals(table.name) : wanted.id.equals(table.id)) ? 1 : 0;
+    scala.collection.Iterator i = plan.children().iterator();
+    while (i.hasNext()) found += reads((LogicalPlan) i.next(), wanted);
+    i = plan.subqueries().iterator();
+    while (i.hasNext()) found += reads((LogicalPlan) i.next(), wanted);
+    return found; }
   /** The condition of a DELETE, as a filter. */
   public static String deletes(LogicalPlan command) { return FrazilRule.simplified(((DeleteFromTable) command).condition(), ((DeleteFromTable) command).table()); }
   /** The same rows. Where they are is noted while they are read: their operation (if they tell one), file and position. */

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from frazil import ambient
 from frazil.io.deletion_vector import DeletionVector
+from frazil.spark.plans import frame_of
 from frazil.spark.scan.contents import OnlyFiles
 from frazil.spark.scan.plan import logical_plan
 
@@ -31,10 +32,7 @@ def rows_of_files(
     split_bytes: int | None = None,
 ) -> DataFrame:
     """The live rows of these files, but for those at some positions. A task reads about `split_bytes`."""
-    from pyspark.sql import DataFrame
-
     files = OnlyFiles(str(ambient.new_uuid()), pa.array(sorted(paths), pa.string()), without or {})
     options = dict(handle.options) if split_bytes is None else {**handle.options, "split-size": str(split_bytes)}
-    jsession = spark._jsparkSession
-    plan = logical_plan(bridge, replace(handle, files=files, options=options), jsession, columns)
-    return DataFrame(bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, plan), spark)
+    plan = logical_plan(bridge, replace(handle, files=files, options=options), spark._jsparkSession, columns)
+    return frame_of(spark, plan)

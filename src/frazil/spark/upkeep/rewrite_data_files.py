@@ -10,13 +10,15 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frazil import ambient
 from frazil.errors import CommitConflict, CommitFailed, FrazilError
 from frazil.iceberg.compaction import CompactionPlan, FileGroup, plan_compaction
 from frazil.iceberg.compaction_options import CompactionOptions
-from frazil.iceberg.data_file import Content, DataFile
+from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.delete_writer import WrittenDeletes
+from frazil.iceberg.rewrite import branch_head
 from frazil.iceberg.rewritten import RewrittenDataFiles
 from frazil.iceberg.scan import Scan, as_expression
 from frazil.model.expressions import Expression
@@ -101,7 +103,8 @@ class Compaction:
                 else:
                     batch.abandon()
                     raise error
-            return done + batch.finish()
+            done += batch.finish()
+        return done + self._without_dangling() if self.options.remove_dangling_deletes else done
 
     @contextmanager
     def _rewriting(self, plan: CompactionPlan) -> Iterator[Iterator[tuple[FileGroup, Future[Rewritten]]]]:
@@ -141,7 +144,7 @@ class Compaction:
     @cached_property
     def settings(self) -> WriteSettings:
         """How the new files are written: rows come in the order in which they are to stand."""
-        told = settings_of(self.handle, {}, lambda key: self.spark.conf.get(key, None))
+        told = settings_of(self.handle, {}, self.spark)
         return replace(told, distribution=NONE, target_bytes=self.options.write_max_file_size)
 
     def _metadata(self, group: FileGroup) -> TableMetadata:
@@ -194,8 +197,6 @@ class Compaction:
         action.rewrite(old, new)
         if self.options.use_starting_sequence_number and base is not None:
             action.data_sequence_number(base.sequence_number)
-        for file in self._dangling(done) if self.options.remove_dangling_deletes else ():
-            action.delete_file(file)
         as_told(action, self.settings, self.spark)
         action.commit()
         summary = self.handle.table.snapshot(action.snapshot_id).summary
@@ -206,16 +207,24 @@ class Compaction:
             removed_delete_files_count=int(summary.get("removed-delete-files", "0")),
         )
 
-    def _dangling(self, done: Sequence[Rewritten]) -> list[DataFile]:
-        """Delete files that only files which go have to do with, as far as the file itself says so."""
-        found: dict[Any, DataFile] = {}
-        for one in done:
-            for task in one.group.tasks:
-                for delete in task.deletes:
-                    named = delete.referenced_data_file == task.file.file_path
-                    if named and not delete.is_deletion_vector and delete.content == Content.POSITION_DELETES:
-                        found[delete.key] = delete
-        return list(found.values())
+    def _without_dangling(self) -> RewrittenDataFiles:
+        """Remove delete files that apply to nothing any more. If others are in the way, they stay for the next time."""
+        table, branch = self.handle.table, self.settings.branch
+        base = branch_head(table.metadata, branch)
+        if base is None:
+            return RewrittenDataFiles()
+        plan = Scan(table.metadata, table.store, base, self.handle.schema).plan()
+        used = plan.used_deletes
+        dangling = [file for number, file in enumerate(plan.delete_files) if number not in used]
+        if not dangling:
+            return RewrittenDataFiles()
+        action = table.convert_deletes().validate_from(base.snapshot_id).convert(dangling, WrittenDeletes())
+        as_told(action, self.settings, self.spark)
+        try:
+            action.commit()
+        except (CommitConflict, CommitFailed):
+            return RewrittenDataFiles()
+        return RewrittenDataFiles(removed_delete_files_count=len(dangling))
 
 
 def _failed(group: FileGroup) -> RewrittenDataFiles:

@@ -39,7 +39,7 @@ def insert(
     if mode not in _MODES:
         raise InvalidArgument(f"write mode {mode!r}", hint="this is an error of Frazil: report it")
     table, spark = handle.table, rows.sparkSession
-    settings = settings_of(handle, options, lambda key: spark.conf.get(key, None))
+    settings = settings_of(handle, options, spark)
     where: Expression = row_filter(conditions, handle.schema) if mode == "overwrite" else AlwaysTrue()
     if settings.dynamic and isinstance(where, AlwaysTrue) and mode != "append":
         mode = "dynamic"

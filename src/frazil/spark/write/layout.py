@@ -20,6 +20,7 @@ from frazil.model.types import (
     StructType,
     Type,
 )
+from frazil.spark.plans import frame_of
 from frazil.spark.write.partitions import Transforms, reference
 from frazil.spark.write.settings import HASH, RANGE, WriteSettings
 
@@ -73,8 +74,6 @@ def _task_bytes(rows: DataFrame, settings: WriteSettings) -> int:
 
 def _rebalanced(rows: DataFrame, task_bytes: int) -> DataFrame:
     """Rows with their last exchange as the hint REBALANCE makes it, with a size of its own."""
-    from pyspark.sql import DataFrame
-
     jvm: Any = rows.sparkSession.sparkContext._jvm
     exchange = rows._jdf.queryExecution().analyzed()
     plan = jvm.org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions(
@@ -83,8 +82,7 @@ def _rebalanced(rows: DataFrame, task_bytes: int) -> DataFrame:
         jvm.scala.Option.empty(),
         jvm.scala.jdk.javaapi.OptionConverters.toScala(jvm.java.util.OptionalLong.of(task_bytes)),
     )
-    session = rows.sparkSession
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
+    return frame_of(rows.sparkSession, plan)
 
 
 def sorted_within(rows: DataFrame, partition: Sequence[Column], keys: Sequence[Column]) -> DataFrame:

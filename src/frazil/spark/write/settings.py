@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidArgument, NotFound, Unsupported
 from frazil.iceberg import properties as props
@@ -16,6 +17,9 @@ from frazil.iceberg.refs import MAIN
 from frazil.spark.handles import TableHandle
 from frazil.spark.options import folded
 from frazil.spark.wap import Conf, wap_branch, wap_id
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 AUTO, NATIVE, ARROW = "auto", "native", "arrow"
 WRITER = "frazil.write"
@@ -59,8 +63,12 @@ _REPLACED = {
 _PER_FORMAT = ("compression-codec", "compression-level", "compression-strategy")
 
 
-def settings_of(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> WriteSettings:
-    """The settings of a write to a table."""
+def settings_of(handle: TableHandle, options: Mapping[str, str], spark: SparkSession) -> WriteSettings:
+    """The settings of a write to a table by a session."""
+
+    def conf(name: str) -> str | None:
+        return spark.conf.get(name, None)
+
     metadata = handle.table.metadata
     given = folded(options)
 
