@@ -390,3 +390,21 @@ def test_an_unknown_branch_is_refused(spark, name):
     spark.sql(f"CREATE TABLE {name} (id BIGINT)")
     with pytest.raises(NotFound, match="no branch 'nope'"):
         spark.range(3).writeTo(name).option("branch", "nope").append()
+
+
+def test_rows_of_a_table_go_as_they_are_to_one_with_required_fields(spark, name, files):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT NOT NULL, s STRUCT<a: INT NOT NULL, b: STRING> NOT NULL)")
+    spark.sql(f"INSERT INTO {name} VALUES (1, named_struct('a', 7, 'b', 'x'))")
+    spark.sql(f"INSERT INTO {name} SELECT * FROM {name}")
+    assert [tuple(row) for row in spark.sql(f"SELECT id, s.a, s.b FROM {name}").collect()] == [(1, 7, "x")] * 2
+    for file in files():
+        assert "required group field_id=2 s {\n    required int32 field_id=3 a;" in str(parquet(file).schema)
+
+
+def test_what_is_wrong_with_a_row_is_said_as_by_a_query(spark, name, on_disk):
+    from pyspark.errors import ArithmeticException
+
+    spark.sql(f"CREATE TABLE {name} (id INT)")
+    with pytest.raises(ArithmeticException, match="OVERFLOW"):
+        spark.sql(f"INSERT INTO {name} SELECT CAST(id AS INT) + 2147483647 FROM range(3)")
+    assert on_disk() == []

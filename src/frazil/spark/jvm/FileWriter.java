@@ -16,15 +16,16 @@ public class FrazilFileWriter {
     List out = new ArrayList();
     for (int i = 0; i < wanted.length; i++) {
       Expression column = (Expression) plan.output().apply(i);
-      if (column.nullable() && !wanted[i].nullable())
-        column = new AssertNotNull(column, Frazil.seq(Collections.singletonList(wanted[i].name())));
-      if (wanted[i].dataType() instanceof StructType) column = Cast$.MODULE$.apply(column, wanted[i].dataType(), false);
+      boolean checked = column.nullable() && !wanted[i].nullable();
+      if (wanted[i].dataType() instanceof StructType) column = FrazilTyped.of(column, wanted[i].dataType());
+      if (checked) column = new AssertNotNull(column, Frazil.seq(Collections.singletonList(wanted[i].name())));
+      else if (column.nullable() && !wanted[i].nullable()) column = new KnownNotNull(column);
       out.add(new Alias(column, wanted[i].name(), NamedExpression.newExprId(), NONE, scala.Option.apply(wanted[i].metadata()), NONE));
     }
     return org.apache.spark.sql.classic.Dataset.ofRows(rows.sparkSession(), new Project(Frazil.seq(out), plan));
   }
   /** Files in a folder, made by Spark's own writer in a session with settings of its own. The columns of `keyed` tell partitions apart. */
-  public static void files(org.apache.spark.sql.classic.Dataset rows, org.apache.spark.sql.classic.Dataset keyed, String folder, String asked) {
+  public static void files(org.apache.spark.sql.classic.Dataset rows, org.apache.spark.sql.classic.Dataset keyed, String folder, String asked) throws Exception {
     Map how = (Map) Frazil.value(asked), options = (Map) how.get("options");
     Project keys = (Project) keyed.queryExecution().analyzed();
     org.apache.spark.sql.catalyst.expressions.package$AttributeSeq given = new org.apache.spark.sql.catalyst.expressions.package$AttributeSeq(keys.child().output());
@@ -40,6 +41,12 @@ public class FrazilFileWriter {
     try {
       org.apache.spark.sql.classic.Dataset.ofRows(own, rows.queryExecution().analyzed()).write()
         .format(keys.projectList().isEmpty() ? "parquet" : FrazilPartitionedParquet.class.getName()).mode("append").options(options).save(folder);
+    } catch (RuntimeException error) { throw error;
+    } catch (Exception error) { throw reason(error);
     } finally { FrazilPartitionedParquet.KEYS.remove(name); }
   }
+  /** What was wrong with a row, as a query says it: writers say first that a task failed. */
+  static Exception reason(Exception error) {
+    Throwable found = Frazil.behind(error, RuntimeException.class);
+    return found instanceof org.apache.spark.SparkThrowable ? (Exception) found : error; }
 }

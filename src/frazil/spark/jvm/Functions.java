@@ -4,6 +4,8 @@ import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.time.LocalDate;
 import java.util.*;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.KnownNullable;
 import org.apache.spark.sql.connector.catalog.functions.*;
 import org.apache.spark.sql.types.*;
 import org.apache.spark.unsafe.Platform;
@@ -192,4 +194,15 @@ public class FrazilZOrder implements ScalarFunction, java.io.Serializable {
         if ((parts[p][bit >> 3] >> (7 - (bit & 7)) & 1) != 0) out[at >> 3] |= (byte) (1 << (7 - (at & 7)));
         at++; }
     return out; }
+}
+
+/** A value of a type that differs only in names and in what may be null. */
+public class FrazilTyped extends KnownNullable {
+  final DataType type;
+  static Expression of(Expression child, DataType type) {
+    return child.dataType().equals(type) ? child : (Expression) new FrazilTyped(child, type);
+  }
+  public FrazilTyped(Expression child, DataType type) { super(child); this.type = type; }
+  public DataType dataType() { return type; }
+  public KnownNullable withNewChildInternal(Expression child) { return new FrazilTyped(child, type); }
 }

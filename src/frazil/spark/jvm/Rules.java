@@ -175,17 +175,6 @@ public class FrazilRule extends Rule {
   }
 }
 
-/** A value of a type that differs in what may be null only. */
-public class FrazilTyped extends KnownNullable {
-  final org.apache.spark.sql.types.DataType type;
-  static Expression of(Expression child, org.apache.spark.sql.types.DataType type) {
-    return child.dataType().equals(type) ? child : (Expression) new FrazilTyped(child, type);
-  }
-  public FrazilTyped(Expression child, org.apache.spark.sql.types.DataType type) { super(child); this.type = type; }
-  public org.apache.spark.sql.types.DataType dataType() { return type; }
-  public KnownNullable withNewChildInternal(Expression child) { return new FrazilTyped(child, type); }
-}
-
 public class FrazilCases extends scala.runtime.AbstractPartialFunction {
   final FrazilRule rule; final LogicalPlan plan;
   public FrazilCases(FrazilRule rule, LogicalPlan plan) { this.rule = rule; this.plan = plan; }
