@@ -25,6 +25,7 @@ _TELLING = {
     ("merge inserts marks", "delete marks", "v2"),
     ("merge inserts copies", "delete marks", "v3"),
     ("merge inserts copies", "delete part", "v2"),
+    ("delete below", "delete above", "v2"),
     ("delete marks", "rewrite deletes", "v3"),
     ("rewrite data", "upsert", "v3"),
     ("convert", "rewrite data", "v2"),
