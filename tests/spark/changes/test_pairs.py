@@ -29,6 +29,9 @@ _TELLING = {
     ("delete marks", "rewrite deletes", "v3"),
     ("rewrite data", "upsert", "v3"),
     ("convert", "rewrite data", "v2"),
+    ("expire", "merge copies", "v2"),
+    ("expire files", "rollback", "v3"),
+    ("orphans", "append", "v2"),
 }
 
 
