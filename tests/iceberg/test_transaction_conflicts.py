@@ -230,3 +230,20 @@ def test_ids_that_an_upgrade_in_the_transaction_gave_do_not_outlive_a_commit_bel
     other.append(rows(70, 71))
     with pytest.raises(CommitConflict, match="other ids"):
         tx.commit()
+
+
+@pytest.mark.parametrize("way", ["overwrite", "delete"])
+def test_a_file_added_meanwhile_that_matches_in_part_is_a_conflict(way):
+    """When the change was planned, all files matched whole or not at all."""
+    table = new_table(2)
+    table.append(rows(1, 2))
+    table.append(rows(10, 11))
+    other = another(table)
+    if way == "overwrite":
+        action = table.new_overwrite().overwrite_where(col("id") >= 10)
+    else:
+        action = table.new_delete().delete_where(col("id") >= 10)
+    other.append(rows(5, 15))
+    with pytest.raises(CommitConflict, match="some may not"):
+        action.commit()
+    assert ids_of(table.refresh()) == [1, 2, 5, 10, 11, 15]

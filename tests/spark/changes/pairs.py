@@ -6,6 +6,7 @@ equality deletes, an older snapshot to go back to, a staged one to pick, a branc
 
 from __future__ import annotations
 
+import operator
 import os
 import time
 from collections.abc import Callable
@@ -165,11 +166,16 @@ def _dynamic(at: Scene) -> None:
     at.spark.sql("SELECT 50L AS id, 25L AS v, 1 AS part").writeTo(at.name).overwritePartitions()
 
 
-def _below_the_other_part(rows: Rows) -> model.Delta:
-    most = max((row[1] for row in rows.values() if row[2] == 1), default=None)
-    return model.Delta(
-        frozenset(n for n, row in rows.items() if most is not None and row[2] == 0 and row[1] < most and row[1] > 5), ()
-    )
+def _compared(part: int, sign: str, less: Callable[[int, int], bool]) -> Pairable:
+    """A DELETE of rows of one partition that depends on those of the other."""
+
+    def delta(rows: Rows) -> model.Delta:
+        most = max((row[1] for row in rows.values() if row[2] != part), default=None)
+        gone = (n for n, row in rows.items() if row[2] == part and most is not None and less(row[1], most))
+        return model.Delta(frozenset(gone), ())
+
+    text = f"DELETE FROM {{t}} WHERE part = {part} AND v {sign} (SELECT max(v) FROM {{t}} WHERE part <> {part})"
+    return _changing(model.Command(text, delta))
 
 
 _PUT: list[Values] = [(2, 40, 0), (72, 20, 1)]
@@ -218,12 +224,8 @@ COMMANDS: dict[str, Pairable] = {
     "truncate": _changing(model.truncate()),
     **_both("delete", model.delete("v >= 20 AND v % 20 = 0", lambda row: row[1] >= 20 and row[1] % 20 == 0)),
     "delete part": _changing(model.delete("part = 1", lambda row: row[2] == 1)),
-    "delete by itself": _changing(
-        model.Command(
-            "DELETE FROM {t} WHERE part = 0 AND v > 5 AND v < (SELECT max(v) FROM {t} WHERE part = 1)",
-            _below_the_other_part,
-        )
-    ),
+    "delete below": _compared(0, "<", operator.lt),
+    "delete above": _compared(1, ">=", operator.ge),
     **_both(
         "update",
         model.update("v = v + 100", "v >= 20", lambda row: row[1] >= 20, lambda row: (row[0], row[1] + 100, row[2])),

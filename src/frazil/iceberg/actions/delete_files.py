@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from frazil.errors import InvalidArgument
+from frazil.errors import CommitConflict, FrazilError, InvalidArgument
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.file_changes import FileChanges
@@ -18,6 +18,8 @@ from frazil.iceberg.manifest_list import ManifestFile
 from frazil.iceberg.snapshot import DELETE
 from frazil.iceberg.transaction import Transaction
 from frazil.model.expressions import Expression
+
+_ROWS_HINT = "delete rows with table.delete(where), which rewrites such files"
 
 
 class DeleteFiles(FileChanges):
@@ -48,13 +50,17 @@ class DeleteFiles(FileChanges):
     def stage(self, context: Context) -> Staged:
         if self._where is not None:
             schema = context.metadata.current_schema
-            by_filter = removal_by_filter(FileFilter(context.metadata, schema, self._where, self._case_sensitive))
+            matching = FileFilter(context.metadata, schema, self._where, self._case_sensitive)
+            by_filter = removal_by_filter(matching, retried=context.attempt > 0)
             self._removal.matches, self._removal.may_match = by_filter.matches, by_filter.may_match
         return super().stage(context)
 
 
-def removal_by_filter(matching: FileFilter) -> Removal:
+def removal_by_filter(matching: FileFilter, *, retried: bool = False) -> Removal:
     """Remove the files that hold only matching rows; refuse where some rows match and others do not."""
+    # at the first attempt it is what was asked for that cannot be done, later it is what somebody else did
+    refused: type[FrazilError] = CommitConflict if retried else InvalidArgument
+    hint = "read the table again and repeat the change" if retried else _ROWS_HINT
 
     def matches(_: ManifestFile, entries: Entries) -> Mask:
         some = matching.some(entries) & entries.live
@@ -62,10 +68,7 @@ def removal_by_filter(matching: FileFilter) -> Removal:
         partly = some & ~every
         if partly.any():
             path = entries.column(ids.FILE_PATH)[int(np.flatnonzero(partly)[0])].as_py()
-            raise InvalidArgument(
-                f"some rows of {path} may match {matching.where}, and some may not",
-                hint="delete rows with table.delete(where), which rewrites such files",
-            )
+            raise refused(f"some rows of {path} may match {matching.where}, and some may not", hint=hint)
         return every
 
     return Removal(matches=matches, may_match=matching.may_hold, must_exist=True)

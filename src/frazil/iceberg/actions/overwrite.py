@@ -57,7 +57,8 @@ class OverwriteFiles(FilteredChanges):
     def stage(self, context: Context) -> Staged:
         if self._where is not None:
             schema = context.metadata.current_schema
-            by_filter = removal_by_filter(FileFilter(context.metadata, schema, self._where, self._case_sensitive))
+            matching = FileFilter(context.metadata, schema, self._where, self._case_sensitive)
+            by_filter = removal_by_filter(matching, retried=context.attempt > 0)
             self._removal.matches, self._removal.may_match = by_filter.matches, by_filter.may_match
         return super().stage(context)
 
