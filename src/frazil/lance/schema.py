@@ -13,7 +13,8 @@ that names are looked up, filters parsed and tables described as for any other t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -41,7 +42,7 @@ _INNER_IDS = 1 << 30
 """Elements that are no fields in Lance, such as those of vectors, have their list's id above this in our model."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Node:
     """A field and the fields in it."""
 
@@ -67,6 +68,14 @@ class Node:
     def is_blob(self) -> bool:
         metadata = self.field.metadata
         return bool(metadata.get(BLOB_V1, b"") == b"true" or metadata.get(EXTENSION_NAME, b"") == BLOB_V2.encode())
+
+    @cached_property
+    def arrow(self) -> pa.Field:
+        """The exact Arrow field, of an extension type where pyarrow knows it."""
+        plain = _plain_field(self)
+        if any(EXTENSION_NAME in node.field.metadata for node in self.walk()):
+            return pa.ipc.read_schema(pa.schema([plain]).serialize()).field(0)
+        return plain
 
     def walk(self) -> Iterator[Node]:
         """This node and all below it, depth first."""
@@ -100,16 +109,28 @@ def flatten(nodes: Iterable[Node]) -> list[Field]:
     return [node.field for top in nodes for node in top.walk()]
 
 
+def select(nodes: Iterable[Node], wanted: frozenset[int]) -> tuple[Node, ...]:
+    """Only the fields with some ids and what is in them, and as much around them as is needed."""
+    found = []
+    for node in nodes:
+        if node.id in wanted:
+            found.append(node)
+        elif inner := select(node.children, wanted):
+            if node.is_packed or node.field.logical_type == "map" or node.field.logical_type.startswith("fixed_size"):
+                inner = node.children  # not read in parts
+            found.append(replace(node, children=inner))
+    return tuple(found)
+
+
 # To Arrow.
 
 
 def arrow_schema(nodes: Sequence[Node], metadata: Mapping[str, bytes] | None = None) -> pa.Schema:
     """The exact Arrow schema, with extension types where pyarrow knows them."""
-    plain = pa.schema([arrow_field(node) for node in nodes], metadata=dict(metadata) if metadata else None)
-    return pa.ipc.read_schema(plain.serialize())
+    return pa.schema([node.arrow for node in nodes], metadata=dict(metadata) if metadata else None)
 
 
-def arrow_field(node: Node) -> pa.Field:
+def _plain_field(node: Node) -> pa.Field:
     """One field in Arrow's form; extension types are in its metadata only."""
     kind = _arrow_type(node)
     metadata = dict(node.field.metadata) or None
@@ -119,11 +140,11 @@ def arrow_field(node: Node) -> pa.Field:
 def _arrow_type(node: Node) -> pa.DataType:
     name = node.field.logical_type
     if name == "struct":
-        return pa.struct([arrow_field(child) for child in node.children])
+        return pa.struct([_plain_field(child) for child in node.children])
     if name in NESTED or name.startswith("fixed_size_list:struct:"):
         if len(node.children) != 1:
             raise _malformed(f"the {name} {node.name!r} has {len(node.children)} fields in it, and not one")
-        item = arrow_field(node.children[0])
+        item = _plain_field(node.children[0])
         if name == "map":
             return _map_type(node.children[0])
         if name.startswith("fixed_size_list"):
@@ -137,7 +158,7 @@ def _arrow_type(node: Node) -> pa.DataType:
 def _map_type(entries: Node) -> pa.DataType:
     if len(entries.children) != 2:
         raise _malformed(f"the entries of a map have {len(entries.children)} fields, and not two")
-    key, value = map(arrow_field, entries.children)
+    key, value = map(_plain_field, entries.children)
     return pa.map_(key, value)
 
 
