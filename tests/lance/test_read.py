@@ -133,7 +133,7 @@ def test_take(tmp_path: Path) -> None:
     dataset = lance.write_dataset(rows, tmp_path, max_rows_per_file=300)
     dataset.delete("a % 7 = 0")
     random = np.random.default_rng(3)
-    reader = scan(tmp_path)._reader
+    reader = scan(tmp_path).reader
     for size in (0, 1, 50):
         positions = random.integers(0, dataset.count_rows(), size).tolist()
         expected = dataset.take(positions) if positions else dataset.schema.empty_table()

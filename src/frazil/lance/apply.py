@@ -46,7 +46,7 @@ def apply(transaction: Transaction, base: LanceVersion, restored: LanceVersion |
     if restored is not None:
         manifest.max_fragment_id = max(_max_fragment_id(manifest), _max_fragment_id(base.manifest))
         manifest.next_row_id = max(manifest.next_row_id, base.manifest.next_row_id)
-    builder = _Builder(manifest, section, base.version + 1)
+    builder = Builder(manifest, section, base.version + 1)
     builder.run(transaction)
     manifest.version = base.version + 1
     stamp(manifest)
@@ -69,7 +69,7 @@ def _max_fragment_id(manifest: Manifest) -> int:
     return max(listed, manifest.max_fragment_id) if manifest.HasField("max_fragment_id") else listed
 
 
-class _Builder:
+class Builder:
     """One operation on a manifest, in place."""
 
     def __init__(self, manifest: Manifest, section: IndexSection, version: int) -> None:

@@ -115,6 +115,12 @@ class FragmentReader:
                     arrays = [array.take(positions) for array in arrays]
             yield self._batch(task, arrays, offsets)
 
+    def physical(self, task: FragmentTask) -> Iterator[pa.RecordBatch]:
+        """All rows of a fragment, deleted ones included, whatever the filter says."""
+        nodes = [column for column in self._output if isinstance(column, Node)]
+        for start, count, arrays in self._scan(task, nodes):
+            yield self._batch(task, arrays, np.arange(start, start + count))
+
     def rows(self, task: FragmentTask, offsets: Offsets) -> pa.Table:
         """The rows at strictly ascending offsets, whatever is deleted and whatever the filter says."""
         nodes = [column for column in self._output if isinstance(column, Node)]

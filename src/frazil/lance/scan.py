@@ -84,13 +84,14 @@ class LanceScan:
         return self._plan
 
     @cached_property
-    def _reader(self) -> FragmentReader:
+    def reader(self) -> FragmentReader:
+        """Reads the tasks of the plan."""
         return FragmentReader(self.store, self.plan())
 
     @property
     def output(self) -> pa.Schema:
         """The Arrow schema of the result."""
-        return self._reader.output
+        return self.reader.output
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows batch by batch, with bounded memory."""
@@ -98,7 +99,7 @@ class LanceScan:
         for task in self.plan().tasks():
             if left == 0:
                 return
-            for batch in self._reader.read(task):
+            for batch in self.reader.read(task):
                 piece = batch if left is None else batch.slice(0, left)
                 yield piece
                 if left is not None:
@@ -109,10 +110,10 @@ class LanceScan:
     def to_arrow(self) -> pa.Table:
         """All rows as one Arrow table."""
         batches = list(self.to_batches())
-        if not self._reader.output.names:
+        if not self.reader.output.names:
             rows = sum(batch.num_rows for batch in batches)
             return pa.Table.from_struct_array(pa.array([{}] * rows, pa.struct([])))
-        return pa.Table.from_batches(batches, self._reader.output)
+        return pa.Table.from_batches(batches, self.reader.output)
 
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader:
         """The rows as Arrow's reader, which knows their schema also when there are none."""
@@ -124,7 +125,7 @@ class LanceScan:
 
     def count(self) -> int:
         """How many rows; without a filter the manifest tells."""
-        total = sum(self._reader.count(task) for task in self.plan().tasks())
+        total = sum(self.reader.count(task) for task in self.plan().tasks())
         return total if self.row_limit is None else min(total, self.row_limit)
 
     def __repr__(self) -> str:
