@@ -121,21 +121,10 @@ class Builder:
         rewrite = transaction.rewrite
         if rewrite.rewritten_indices:
             raise Unsupported("rewritten indices are not committed by us", hint="compact without remapping indices")
-        places = {fragment.id: number for number, fragment in enumerate(self.manifest.fragments)}
-        fragments = list(self.manifest.fragments)
         removed = touched(transaction).removed
-        self._check_there(removed)
-        new: dict[int, list[DataFragment]] = {}
-        for group in rewrite.groups:
-            new[min(places[one.id] for one in group.old_fragments)] = list(group.new_fragments)
-        self._keep_max()
-        del self.manifest.fragments[:]
-        for number, fragment in enumerate(fragments):
-            if number in new:
-                self._add(new[number])
-            if fragment.id not in removed:
-                self.manifest.fragments.append(fragment)
-        self.indices = indices.without_fragments(self.indices.indices, removed)
+        self._remove(removed)
+        for group in rewrite.groups:  # at the end: fragments must be in the order of their ids
+            self._add(group.new_fragments)
 
     def _data_replacement(self, transaction: Transaction) -> None:
         for group in transaction.data_replacement.replacements:
