@@ -107,16 +107,18 @@ class DataFileWriter:
 
 def _target(store: Store, location: str) -> tuple[str, dict[str, str] | None]:
     """What pylance calls a location of a store, and how it gets there."""
-    from frazil.io.local_store import LocalStore
+    from pyarrow.fs import LocalFileSystem
+
     from frazil.io.object_store import ObjectStore
 
     while isinstance(store, ForwardingStore):
         store, location = store.route(location)
-    place = locations.parse(location)
-    if isinstance(store, LocalStore):
-        return place.path, None
     if isinstance(store, ObjectStore):
+        place = locations.parse(location)
         return f"s3://{place.authority}{place.path}", _s3_options(store)
+    system, path = store.filesystem(location)
+    if isinstance(system, LocalFileSystem):
+        return path, None
     raise Unsupported(f"Lance data files cannot be at {location}", hint="use a folder of the local disk, or S3")
 
 
