@@ -35,20 +35,14 @@ def _append(folder: str, writer: int, times: int) -> None:
         table.append(pa.table({"w": [writer], "n": [number]}))
 
 
-def _many_appends(folder: Path, processes: int, times: int) -> None:
-    rows = pa.table({"w": pa.array([], pa.int64()), "n": pa.array([], pa.int64())})
-    made(folder, rows)
-    context = multiprocessing.get_context("spawn")
-    running = [context.Process(target=_append, args=(str(folder), writer, times)) for writer in range(processes)]
-    for process in running:
-        process.start()
-    for process in running:
-        process.join()
-        assert process.exitcode == 0
+def _started(folder: Path) -> None:
+    made(folder, pa.table({"w": pa.array([], pa.int64()), "n": pa.array([], pa.int64())}))
+
+
+def _check_appends(folder: Path, processes: int, times: int) -> None:
     found = check(folder)
-    assert sorted(zip(*found.to_pydict().values(), strict=True)) == [
-        (w, n) for w in range(processes) for n in range(times)
-    ]
+    expected = [(writer, number) for writer in range(processes) for number in range(times)]
+    assert sorted(zip(*found.to_pydict().values(), strict=True)) == expected
     table = opened(folder)
     assert [version.version for version in table.snapshots] == list(range(1, processes * times + 2))
     counts = [table.scan(version=version.version).count() for version in table.snapshots]

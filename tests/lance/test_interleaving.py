@@ -1,4 +1,4 @@
-"""Both writers take turns on one table, from handles of any age; after every step both see the rows of a plain model."""
+"""Both writers take turns on one table; after every step both see the rows of a plain model."""
 
 from __future__ import annotations
 

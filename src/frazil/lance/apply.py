@@ -44,7 +44,9 @@ def apply(transaction: Transaction, base: LanceVersion, restored: LanceVersion |
     section = IndexSection()
     section.CopyFrom(source.file.indices)
     if restored is not None:
-        manifest.max_fragment_id = max(_max_fragment_id(manifest), _max_fragment_id(base.manifest))
+        last = max(_max_fragment_id(manifest), _max_fragment_id(base.manifest))
+        if last >= 0:
+            manifest.max_fragment_id = last
         manifest.next_row_id = max(manifest.next_row_id, base.manifest.next_row_id)
     builder = Builder(manifest, section, base.version + 1)
     builder.run(transaction)
