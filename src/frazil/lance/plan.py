@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.lance.data_files import FileRef
@@ -69,6 +71,11 @@ class ScanPlan:
     def arrow_schema(self) -> pa.Schema:
         """The schema of the table that is read."""
         return _arrow(self.fields)
+
+    @cached_property
+    def ends(self) -> npt.NDArray[np.int64]:
+        """How many rows there are up to the end of each fragment."""
+        return np.cumsum([task.rows for task in self.fragments], dtype=np.int64)
 
     def tasks(self) -> Iterator[FragmentTask]:
         return iter(self.fragments)

@@ -5,9 +5,11 @@ The filter's columns are read first; where few rows match, of the other columns 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,9 @@ Offsets = npt.NDArray[np.int64]
 
 TAKE_BELOW = 1 / 16
 """Below this share of matching rows they are read one by one."""
+
+FILTER_ROWS = 65_536
+"""How many rows the filter looks at at a time."""
 
 _schemas: Recent[tuple[str, int], pa.Schema] = Recent(4096)
 
@@ -148,7 +153,7 @@ class FragmentReader:
         if isinstance(self.plan.where, AlwaysFalse):
             return np.empty(0, np.int64)
         found = [np.empty(0, np.int64)]
-        for start, count, arrays in self._scan(task, self._filter_nodes):
+        for start, count, arrays in self._scan(task, self._filter_nodes, FILTER_ROWS):
             names = [node.name for node in self._filter_nodes]
             columns = [*arrays, *self._metadata(task, self._filter_metadata, np.arange(start, start + count))]
             batch = pa.RecordBatch.from_arrays(columns, names=[*names, *self._filter_metadata])
@@ -157,11 +162,13 @@ class FragmentReader:
         offsets = np.concatenate(found)
         return offsets[~np.isin(offsets, deleted, assume_unique=True)] if len(deleted) else offsets
 
-    def _scan(self, task: FragmentTask, nodes: Sequence[Node]) -> Iterator[tuple[int, int, list[pa.Array]]]:
+    def _scan(
+        self, task: FragmentTask, nodes: Sequence[Node], batch_rows: int | None = None
+    ) -> Iterator[tuple[int, int, list[pa.Array]]]:
         """All physical rows of some columns: where a batch begins, its length, its arrays."""
         sources = self._sources(task, nodes)
         start = 0
-        for count, batches in self._batches(task, sources):
+        for count, batches in self._batches(task, sources, batch_rows or self.plan.batch_rows):
             yield start, count, [_build(node, sources, batches, count) for node in nodes]
             start += count
         if task.physical_rows and start != task.physical_rows:
@@ -171,17 +178,29 @@ class FragmentReader:
             )
 
     def _batches(
-        self, task: FragmentTask, sources: Sequence[_Source]
+        self, task: FragmentTask, sources: Sequence[_Source], batch_rows: int
     ) -> Iterator[tuple[int, list[pa.RecordBatch | None]]]:
         if sources:
-            yield from _aligned([read_all(one.reader, one.ref, self.plan.batch_rows) for one in sources])
+            yield from _aligned([read_all(one.reader, one.ref, batch_rows) for one in sources])
             return
         rows = self._physical_rows(task)
-        for start in range(0, rows, self.plan.batch_rows):
-            yield min(self.plan.batch_rows, rows - start), []
+        for start in range(0, rows, batch_rows):
+            yield min(batch_rows, rows - start), []
+
+    @cached_property
+    def _known_sources(self) -> Recent[tuple[int, ...], list[_Source]]:
+        return Recent(256)
 
     def _sources(self, task: FragmentTask, nodes: Sequence[Node]) -> list[_Source]:
         """The files of a fragment that hold something of the columns."""
+        key = (task.fragment_id, *(node.id for node in nodes))
+        found = self._known_sources.get(key)
+        if found is None:
+            found = self._opened(task, nodes)
+            self._known_sources.put(key, found)
+        return found
+
+    def _opened(self, task: FragmentTask, nodes: Sequence[Node]) -> list[_Source]:
         found = []
         for ref in task.files:
             if len(task.files) > 1 and not _may_hold(ref, nodes):
@@ -291,6 +310,12 @@ def _aligned(readers: list[Iterator[pa.RecordBatch]]) -> Iterator[tuple[int, lis
 def _no_columns(rows: int) -> pa.RecordBatch:
     """A batch of so many rows and nothing in them."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+
+
+@cache
+def threads() -> ThreadPoolExecutor:
+    """Fragments are read side by side: pylance works outside of Python's lock."""
+    return ThreadPoolExecutor(min(16, (os.cpu_count() or 1) * 2), thread_name_prefix="frazil-lance")
 
 
 def read_task(store: Store, plan: ScanPlan, number: int) -> Iterator[pa.RecordBatch]:

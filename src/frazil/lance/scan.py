@@ -23,7 +23,7 @@ from frazil.lance.plan import (
     schema_bytes,
 )
 from frazil.lance.proto.messages import DataFragment
-from frazil.lance.read import FragmentReader
+from frazil.lance.read import FragmentReader, threads
 from frazil.lance.version import LanceVersion
 from frazil.model.binding import bind, bound_predicates
 from frazil.model.expression_parser import parse_expression
@@ -109,11 +109,18 @@ class LanceScan:
 
     def to_arrow(self) -> pa.Table:
         """All rows as one Arrow table."""
-        batches = list(self.to_batches())
+        tasks = self.plan().fragments
+        if self.row_limit is None and len(tasks) > 1:
+            batches = [batch for part in threads().map(self._task_batches, tasks) for batch in part]
+        else:
+            batches = list(self.to_batches())
         if not self.reader.output.names:
             rows = sum(batch.num_rows for batch in batches)
             return pa.Table.from_struct_array(pa.array([{}] * rows, pa.struct([])))
         return pa.Table.from_batches(batches, self.reader.output)
+
+    def _task_batches(self, task: FragmentTask) -> list[pa.RecordBatch]:
+        return list(self.reader.read(task))
 
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader:
         """The rows as Arrow's reader, which knows their schema also when there are none."""

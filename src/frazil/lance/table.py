@@ -21,6 +21,7 @@ from frazil.lance.take import take_addresses, take_positions
 from frazil.lance.version import LanceVersion
 from frazil.model.expressions import Expression
 from frazil.model.schema import Schema
+from frazil.recent import Recent
 
 if TYPE_CHECKING:
     from frazil.lance.operations.compaction import CompactionPlan
@@ -39,6 +40,7 @@ class LanceTable:
         self._store = store
         self._root = root
         self._version = version
+        self._readers: Recent[tuple[str, tuple[str, ...] | None], FragmentReader] = Recent(8)
 
     @staticmethod
     def open(store: Store, root: str, identifier: str | None = None) -> LanceTable:
@@ -191,7 +193,11 @@ class LanceTable:
 
     def take(self, rows: Sequence[int], columns: Iterable[str] | None = None, *, by_address: bool = False) -> pa.Table:
         """The rows at some positions, in the order asked; or at some addresses (`_rowaddr`)."""
-        reader: FragmentReader = LanceScan(self._store, self._version, columns=columns_of(columns)).reader
+        key = (self._version.location, columns_of(columns))
+        reader = self._readers.get(key)
+        if reader is None:
+            reader = LanceScan(self._store, self._version, columns=key[1]).reader
+            self._readers.put(key, reader)
         return take_addresses(reader, rows) if by_address else take_positions(reader, rows)
 
     # Writing, for small jobs.

@@ -11,7 +11,7 @@ import pyarrow as pa
 from frazil.errors import InvalidArgument
 from frazil.lance.deletions import read_deletions
 from frazil.lance.plan import FragmentTask
-from frazil.lance.read import FragmentReader
+from frazil.lance.read import FragmentReader, threads
 
 Numbers = npt.NDArray[np.int64]
 
@@ -19,8 +19,7 @@ Numbers = npt.NDArray[np.int64]
 def take_positions(reader: FragmentReader, positions: Sequence[int]) -> pa.Table:
     """The rows at some positions, counted over the rows that are not deleted; in the order asked, also twice."""
     asked = _numbers(positions, "position")
-    tasks = list(reader.plan.tasks())
-    ends = np.cumsum([task.rows for task in tasks], dtype=np.int64)
+    tasks, ends = reader.plan.fragments, reader.plan.ends
     total = int(ends[-1]) if len(ends) else 0
     if len(asked) and int(asked.max()) >= total:
         raise InvalidArgument(f"there is no row {int(asked.max())}: the table has {total}", hint="rows count from 0")
@@ -36,7 +35,7 @@ def take_positions(reader: FragmentReader, positions: Sequence[int]) -> pa.Table
 def take_addresses(reader: FragmentReader, addresses: Sequence[int]) -> pa.Table:
     """The rows at some addresses (`_rowaddr`), in the order asked; InvalidArgument where none is left."""
     asked = _numbers(addresses, "row address")
-    tasks = list(reader.plan.tasks())
+    tasks = reader.plan.fragments
     known = {task.fragment_id: number for number, task in enumerate(tasks)}
     which = np.array([known.get(int(fragment), -1) for fragment in asked >> 32], np.int64)
 
@@ -60,17 +59,24 @@ def _gathered(
     asked: Numbers,
     offsets: Callable[[int, Numbers], Numbers],
 ) -> pa.Table:
-    parts: list[pa.Table] = []
+    if len(asked) == 1:
+        number = int(which[0])
+        return reader.rows(tasks[number], offsets(number, asked))
+    wanted: list[tuple[FragmentTask, Numbers]] = []
     order = np.empty(len(asked), np.int64)
     before = 0
     for number in np.unique(which).tolist():
         mine = np.flatnonzero(which == number)
-        wanted, inverse = np.unique(offsets(number, asked[mine]), return_inverse=True)
-        parts.append(reader.rows(tasks[number], wanted))
+        rows, inverse = np.unique(offsets(number, asked[mine]), return_inverse=True)
+        wanted.append((tasks[number], rows))
         order[mine] = inverse + before
-        before += len(wanted)
-    if not parts:
+        before += len(rows)
+    if not wanted:
         return reader.output.empty_table()
+    if len(wanted) == 1:
+        parts = [reader.rows(*wanted[0])]
+    else:
+        parts = list(threads().map(lambda one: reader.rows(*one), wanted))
     found = pa.concat_tables(parts)
     return found if (order == np.arange(len(order))).all() else found.take(order)
 
