@@ -158,6 +158,17 @@ def test_tables_of_other_formats_are_named(tmp_path: Path, marker: str, kind: st
         frazil.open(tmp_path)
 
 
+def test_a_lance_table_is_known_by_its_manifests(tmp_path: Path) -> None:
+    lance = pytest.importorskip("lance")
+    lance.write_dataset(ROWS, tmp_path / "t")
+    table = frazil.open(tmp_path / "t")
+    assert (table.format, count(table)) == ("lance", 3)
+    assert table.append(ROWS).version == 2
+    assert lance.dataset(tmp_path / "t").count_rows() == 6
+    with pytest.raises(InvalidArgument, match="relocated"):
+        frazil.open(tmp_path / "t", relocate=True)
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"format-version": 2}', gzip.compress(b"{}", mtime=0)[:9], b"\xff" * 9]
 )

@@ -18,12 +18,13 @@ from frazil.lake import absolute_location
 if TYPE_CHECKING:
     from frazil.iceberg.committer import Committer, TableState
     from frazil.iceberg.table import IcebergTable
+    from frazil.lance.table import LanceTable
 
 
 def open(  # noqa: A001 - frazil.open reads as what it does
     path: str | Path, *, relocate: bool | str = False, properties: Mapping[str, str] | None = None
-) -> IcebergTable:
-    """Open the table in a folder, or exactly the one that a metadata file describes.
+) -> IcebergTable | LanceTable:
+    """Open the table in a folder, Iceberg's or Lance's, or exactly the one that a metadata file describes.
 
     A folder in Hadoop's naming can be written to; a catalog's table cannot, since its catalog would not know.
 
@@ -31,7 +32,29 @@ def open(  # noqa: A001 - frazil.open reads as what it does
     under its write paths beside that) is looked for here. `relocate="/old/folder"` maps that folder, which contained
     the table, to the one that contains it now.
     """
-    return open_in(Stores(properties), path, relocate=relocate)
+    store = Stores(properties)
+    try:
+        return open_in(store, path, relocate=relocate)
+    except (TableNotFound, Unsupported):
+        found = _lance_table(store, locations.join(absolute_location(path)))
+        if found is None:
+            raise
+    if relocate is not False:
+        raise InvalidArgument(
+            "a Lance table is not relocated",
+            hint="its files lie beside its manifests wherever it is: leave it out",
+        )
+    return found
+
+
+def _lance_table(store: Store, folder: str) -> LanceTable | None:
+    """The Lance table in a folder, if there is one."""
+    places = (locations.name(file.location) for file in store.list(locations.join(folder, "_versions")))
+    if not any(name.endswith(".manifest") for name in places):
+        return None
+    from frazil.lance.table import LanceTable
+
+    return LanceTable.open(store, folder)
 
 
 def open_in(store: Store, path: str | Path, *, name: str | None = None, relocate: bool | str = False) -> IcebergTable:

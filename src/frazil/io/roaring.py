@@ -79,6 +79,28 @@ def deserialize(
     return positions
 
 
+_ONE_KEY = (1).to_bytes(8, "little") + bytes(4)
+_EMPTY32 = _COOKIE.to_bytes(4, "little") + bytes(4)
+
+
+def serialize32(positions: Positions) -> bytes:
+    """One 32-bit bitmap in the portable layout, of strictly ascending positions.
+
+    >>> deserialize32(serialize32(np.array([1, 2, 70_000]))).tolist()
+    [1, 2, 70000]
+    """
+    if positions.size and positions[-1] >= 1 << 32:
+        raise InvalidValue(f"position {positions[-1]} does not fit 32 bits", hint="it must be below 4294967296")
+    return serialize(positions)[len(_ONE_KEY) :] if positions.size else _EMPTY32
+
+
+def deserialize32(
+    data: bytes | memoryview, *, expected_count: int | None = None, max_count: int = MAX_COUNT
+) -> Positions:
+    """The positions of one 32-bit bitmap, strictly ascending; checked as `deserialize` does."""
+    return deserialize(_ONE_KEY + bytes(data), expected_count=expected_count, max_count=max_count)
+
+
 def _bitmap32(containers: list[Positions]) -> Iterator[bytes]:
     """One 32-bit bitmap: cookie, which containers are runs, their keys and sizes, their offsets, their bodies."""
     sizes = np.array([len(container) for container in containers])
@@ -190,6 +212,4 @@ def _ascending(positions: Positions) -> bool:
 
 
 def _malformed(what: str) -> MalformedData:
-    return MalformedData(
-        f"roaring bitmap: {what}", hint="the file is damaged, or was not written by an Iceberg library"
-    )
+    return MalformedData(f"roaring bitmap: {what}", hint="the file is damaged, or something else than a roaring bitmap")

@@ -26,7 +26,13 @@ def comparable_array(type_: Type, array: pa.Array) -> pa.Array:
         array = array.dictionary_decode()
     if isinstance(type_, FixedType) and pa.types.is_fixed_size_binary(array.type):
         return array.cast(pa.binary())  # bounds of it may be shorter, and Arrow compares equal widths only
+    if array.type in _OTHER_WIDTHS or pa.types.is_duration(array.type):
+        return array.cast(type_to_arrow(type_))
     return array
+
+
+_OTHER_WIDTHS = frozenset((pa.float16(), pa.uint64(), pa.date64(), pa.time32("s"), pa.time32("ms")))
+"""Arrow's types that no type of the model is, and that do not compare with the literals of the nearest one."""
 
 
 def arrow_literal_set(type_: Type, values: Sequence[Any], like: pa.DataType) -> pa.Array:

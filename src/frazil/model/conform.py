@@ -56,13 +56,14 @@ def conform(rows: Any, schema: Schema) -> Iterator[pa.RecordBatch]:
         and all(isinstance(row, Mapping) for row in rows)
     ):
         return iter([_from_dicts(rows, schema)] if rows else [])
-    names, batches = _opened(rows)
+    names, batches = opened(rows)
     if names is not None:
         _check_names(names, schema)
     return _conform_all(batches, schema)
 
 
-def _opened(rows: Any) -> tuple[list[str] | None, Iterable[pa.RecordBatch]]:
+def opened(rows: Any) -> tuple[list[str] | None, Iterable[pa.RecordBatch]]:
+    """The batches of a table, reader or frame, and the names of their columns where these are known."""
     if type(rows).__module__.partition(".")[0] == "pandas":
         rows = pa.Table.from_pandas(rows, preserve_index=False)
     elif not isinstance(rows, pa.RecordBatch | pa.Table | pa.RecordBatchReader) and hasattr(rows, "__arrow_c_stream__"):
@@ -288,7 +289,7 @@ def _is(kind: pa.DataType, tests: Iterable[Callable[[pa.DataType], bool]]) -> bo
     return any(test(kind) for test in tests)
 
 
-def _may_cast(source: pa.DataType, target: pa.DataType) -> bool:
+def may_cast(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether values of one Arrow type can mean values of the other; single values may still not fit."""
     if pa.types.is_integer(target) or pa.types.is_floating(target):
         return bool(pa.types.is_integer(source) or pa.types.is_floating(source))
@@ -318,7 +319,7 @@ def _cast(array: pa.Array, type_: Type, arrow: pa.DataType, path: str) -> pa.Arr
             elif not _is(array.type, _BYTES):
                 raise _unfit(array.type, type_, path)
             return pa.ExtensionArray.from_storage(arrow, array.cast(arrow.storage_type))
-        if not _may_cast(array.type, arrow):
+        if not may_cast(array.type, arrow):
             raise _unfit(array.type, type_, path)
         if pa.types.is_timestamp(arrow) and pa.types.is_date(array.type):
             array = array.cast(pa.timestamp(arrow.unit))

@@ -1,0 +1,84 @@
+"""Adding rows, and putting others in the place of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.lance.commit import commit, new_transaction
+from frazil.lance.history import History
+from frazil.lance.operations.retry import Attempt, commit_attempt
+from frazil.lance.plan import schema_bytes
+from frazil.lance.proto.messages import Append, DataFragment, Manifest, Overwrite
+from frazil.lance.rebase import Change
+from frazil.lance.rows import rows_as
+from frazil.lance.schema import fields_of
+from frazil.lance.version import LanceVersion
+from frazil.lance.write import FileTarget, removing, write_fragments
+
+
+def append(
+    history: History, version: LanceVersion, rows: Any, properties: Mapping[str, str] | None = None
+) -> LanceVersion:
+    """Add rows."""
+    fragments = write_fragments(history.store, FileTarget.of(version), rows_as(rows, version.arrow_schema))
+    return append_fragments(history, version, fragments, properties)
+
+
+def append_fragments(
+    history: History,
+    version: LanceVersion,
+    fragments: Sequence[DataFragment],
+    properties: Mapping[str, str] | None = None,
+) -> LanceVersion:
+    """Add fragments that were written for a version of the table, maybe by workers."""
+    transaction = new_transaction(version.version, append=Append(fragments=fragments))
+    transaction.transaction_properties.update(properties or {})
+    found = commit_attempt(history, Attempt(Change(transaction, version), list(fragments)))
+    assert found is not None
+    return found
+
+
+def overwrite(
+    history: History,
+    version: LanceVersion,
+    rows: Any,
+    schema: pa.Schema | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> LanceVersion:
+    """Replace all rows, and the schema if another one is given."""
+    target = FileTarget.of(version)
+    if schema is not None:
+        part = Manifest(fields=fields_of(schema, next_field_id(version)))
+        target = FileTarget(version.folder, schema_bytes(part), version.file_version)
+    fragments = write_fragments(history.store, target, rows_as(rows, target.arrow_schema))
+    fields = Manifest.FromString(target.fields).fields
+    return overwrite_fragments(history, version, fragments, Manifest(fields=fields), properties)
+
+
+def overwrite_fragments(
+    history: History,
+    version: LanceVersion,
+    fragments: Sequence[DataFragment],
+    schema: Manifest | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> LanceVersion:
+    """Put fragments in the place of all that there are."""
+    fields = (schema or version.manifest).fields
+    body = Overwrite(fragments=fragments, schema=fields)
+    if schema is None or list(schema.fields) == list(version.manifest.fields):
+        for key, value in version.manifest.schema_metadata.items():
+            body.schema_metadata[key] = value
+    transaction = new_transaction(version.version, overwrite=body)
+    transaction.transaction_properties.update(properties or {})
+    with removing(history.store, history.folder, fragments):
+        return commit(history, Change(transaction, version))
+
+
+def next_field_id(version: LanceVersion) -> int:
+    """An id that no field of the table has, nor any file of it."""
+    listed = [field.id for field in version.manifest.fields]
+    in_files = [number for one in version.manifest.fragments for file in one.files for number in file.fields]
+    return int(max([-1, *listed, *in_files])) + 1
