@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil import ambient
-from frazil.errors import FileMissing, MalformedMetadata
+from frazil.errors import CommitConflict, FileMissing, MalformedMetadata
 from frazil.iceberg.actions.action import Action, Context, Staged
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.snapshot import Snapshot
@@ -147,6 +147,12 @@ class MoveOptimized(Action):
             return Staged(())
         known = read_optimized(context.metadata, context.store, before)
         told = {SEQUENCE: known.sequence, TIME: known.time}
+        for path, value in self._maps.get(SEQUENCE, {}).items():
+            if known.sequence.get(path, value) > value:
+                raise CommitConflict(
+                    f"partition {path} was optimized up to commit {known.sequence[path]} meanwhile, beyond {value}",
+                    hint="repeat the change on the table as it is",
+                )
         moved = {kind: {**told[kind], **changes} for kind, changes in self._maps.items()}
         # paths that Amoro wrote are as doubtful in a copy
         written = write_map(context, own[0], moved, is_ours=known.is_ours)

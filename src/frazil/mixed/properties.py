@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from frazil import ambient
@@ -53,10 +53,16 @@ def check_mixed_properties(properties: Mapping[str, str]) -> None:
     reader = PropertyReader(properties)
     for prop in _CHECKED:
         reader.get(prop)
-    taken = sorted(STORE_PROPERTIES.intersection(properties))
+    refuse_store_properties(properties)
+
+
+def refuse_store_properties(names: Iterable[str]) -> None:
+    """Refuse to change what ties the stores together."""
+    taken = sorted(STORE_PROPERTIES.intersection(names))
     if taken:
         raise InvalidArgument(
-            f"{taken[0]} cannot be set", hint="it ties the stores of a mixed table together; keys are given as a list"
+            f"{taken[0]} cannot be changed",
+            hint="it ties the stores of a table together; keys are given as a list",
         )
 
 

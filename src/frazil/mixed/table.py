@@ -14,20 +14,36 @@ from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg.scan import Scan, as_expression, columns_of
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
+from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.mixed.change_view import ChangeView
+from frazil.mixed.evolution import UpdateMixedProperties, UpdateMixedSchema, sync_schema
 from frazil.mixed.keys import key_fields
+from frazil.mixed.layout import BASE_FOLDER
 from frazil.mixed.optimized import Optimized, read_optimized
+from frazil.mixed.overwrite import Overwrite, refuse_parts
 from frazil.mixed.pair import SnapshotPair, choose_pair, refresh_pair
 from frazil.mixed.plan import StoreState
-from frazil.mixed.properties import WATERMARK_BASE, WATERMARK_TABLE, shown
+from frazil.mixed.properties import UPSERT_ENABLED, WATERMARK_BASE, WATERMARK_TABLE, shown
 from frazil.mixed.scan import MixedScan
-from frazil.model.expressions import Expression
+from frazil.mixed.transactions import begin_transaction
+from frazil.mixed.unkeyed import (
+    append_unkeyed,
+    drop_partition_unkeyed,
+    overwrite_partitions_unkeyed,
+    overwrite_unkeyed,
+)
+from frazil.mixed.write import ChangeJob
+from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from frazil.iceberg.actions.update_properties import UpdateProperties
+    from frazil.iceberg.actions.update_schema import UpdateSchema
+    from frazil.iceberg.row_changes import RowChanges
 
 
 class MixedTable:
@@ -62,7 +78,9 @@ class MixedTable:
 
     @property
     def location(self) -> str:
-        return self.base_store.location
+        """The folder of the table, which in some layouts is that of its base store."""
+        own = self.base_store.location
+        return locations.parent(own) if locations.name(own) == BASE_FOLDER else own
 
     @property
     def schema(self) -> Schema:
@@ -173,6 +191,115 @@ class MixedTable:
             raise InvalidArgument(f"{name!r} names no store", hint="use files, base.files or change.files")
         table = self._change_store if store == "change" else self.base_store
         return table.inspect(rest, **options)
+
+    # Writing, for small jobs.
+
+    def append(
+        self,
+        rows: Any,
+        *,
+        batch_id: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> RowChanges:
+        """Add rows: an Arrow table or reader, a pandas frame, or a list of dicts.
+
+        With `write.upsert.enabled` they take the place of those with the same keys. What was written under a `batch_id`
+        is not written again.
+        """
+        if not self.is_keyed:
+            return append_unkeyed(self, rows, snapshot_properties)
+        job = self._job(batch_id, snapshot_properties)
+        return job.upsert(rows) if self._upserts else job.append(rows)
+
+    def upsert(
+        self, rows: Any, *, batch_id: str | None = None, snapshot_properties: Mapping[str, str] | None = None
+    ) -> RowChanges:
+        """Put rows in the place of those with the same keys, or add them."""
+        return self._job(batch_id, snapshot_properties).upsert(rows)
+
+    def delete(self, where: str | Expression) -> RowChanges:
+        """Delete the rows that match. Without such rows there is no new snapshot."""
+        if not self.is_keyed:
+            return self.base_store.delete(where)
+        return self._job().delete(as_expression(where))
+
+    def delete_keys(self, keys: Any, *, batch_id: str | None = None) -> RowChanges:
+        """Delete the rows with these keys: rows that have just the columns of the primary key."""
+        return self._job(batch_id).delete_keys(keys)
+
+    def ingest(self, changes: Any, operation: str = "op", *, batch_id: str | None = None) -> RowChanges:
+        """Apply change data, in the order of its rows; what was applied under a `batch_id` is not applied again.
+
+        The column `operation` says what happened: `insert`, `update_before`, `update_after`, `delete`. An update
+        without its old row takes the place of what has its key. With `write.upsert.enabled` an insert does too.
+        """
+        return self._job(batch_id).ingest(changes, operation, upsert=self._upserts)
+
+    def overwrite(self, rows: Any, where: str | Expression | None = None) -> RowChanges:
+        """Replace the rows that match (all, if not told) by others, in one step.
+
+        Whole partitions are replaced in the base store; of other rows each is deleted by its key.
+        """
+        condition = as_expression(where)
+        if not self.is_keyed:
+            return overwrite_unkeyed(self, rows, condition)
+        job = Overwrite(self)
+        partitions = job.matching(condition)
+        if partitions is None:
+            return self._job().replace(rows, condition)
+        return job.by_filter(rows, condition, partitions)
+
+    def overwrite_partitions(self, rows: Any) -> RowChanges:
+        """Replace the partitions that the rows belong to; of an unpartitioned table, all rows."""
+        if not self.is_keyed:
+            return overwrite_partitions_unkeyed(self, rows)
+        return Overwrite(self).dynamic(rows)
+
+    def truncate(self) -> RowChanges:
+        """Remove all rows."""
+        return self.drop_partition(AlwaysTrue())
+
+    def drop_partition(self, where: str | Expression) -> RowChanges:
+        """Remove the partitions that a filter means; one that means only some of a partition's rows is refused."""
+        condition = as_expression(where)
+        if not self.is_keyed:
+            return drop_partition_unkeyed(self, condition)
+        job = Overwrite(self)
+        partitions = job.matching(condition)
+        if partitions is None:
+            raise refuse_parts(condition)
+        return job.by_filter(None, condition, partitions)
+
+    def begin_transaction(self, signature: str = "") -> int:
+        """Begin a transaction of the change store: the id that files of it have in their names."""
+        return begin_transaction(self.base_store, self._change_store, signature)
+
+    def _job(self, batch: str | None = None, properties: Mapping[str, str] | None = None) -> ChangeJob:
+        self._change_store  # noqa: B018 - refuses a table without
+        return ChangeJob(self, batch, properties)
+
+    @property
+    def _upserts(self) -> bool:
+        return self.base_store.metadata.property_reader.get(UPSERT_ENABLED)
+
+    # Changing what the table is.
+
+    def update_schema(self) -> UpdateSchema:
+        """Add, drop, rename, reorder or widen columns, of both stores."""
+        if self.change_store is None:
+            return self.base_store.update_schema()
+        return UpdateMixedSchema(self.base_store, self.change_store, self.primary_key)
+
+    def update_properties(self) -> UpdateProperties:
+        """Set and remove properties, of both stores."""
+        return UpdateMixedProperties(self.base_store, self.change_store)
+
+    def repair(self) -> MixedTable:
+        """Finish what a writer left half done: a schema change that only the base store has."""
+        self.refresh()
+        if self.change_store is not None:
+            sync_schema(self.base_store, self.change_store)
+        return self
 
     def __repr__(self) -> str:
         key = f", key {', '.join(self.primary_key)}" if self.primary_key else ""
