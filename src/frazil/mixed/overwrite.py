@@ -75,10 +75,9 @@ class Overwrite:
         """The partitions whose rows all match, by their paths; None if some partition has rows of both kinds."""
         files = [*self._files(self._base), *self._files(self._change)]
         found = {partition_key(file.partition): file for file in files}
-        chosen = list(found.values())
-        values = zip(*(file.partition for file in chosen), strict=True) if chosen else ()
-        columns = [array_from_canonical(*pair) for pair in zip(self._paths.types, values, strict=False)]
-        which, filters = residuals(self._base.schema, self._paths.spec, where, columns, len(chosen))
+        values = [[file.partition[place] for file in found.values()] for place in range(len(self._paths.types))]
+        columns = [array_from_canonical(*pair) for pair in zip(self._paths.types, values, strict=True)]
+        which, filters = residuals(self._base.schema, self._paths.spec, where, columns, len(found))
         if not all(isinstance(filters[number], AlwaysTrue | AlwaysFalse) for number in which):
             return None
         return {

@@ -10,7 +10,7 @@ from frazil import ambient
 from frazil.errors import InvalidArgument
 from frazil.iceberg.actions.action import Action, Context, Staged
 from frazil.iceberg.data_file import DataFile
-from frazil.iceberg.properties import Property, PropertyReader, choice, integer
+from frazil.iceberg.properties import METRICS_MODE_COLUMN_PREFIX, Property, PropertyReader, choice, integer
 from frazil.iceberg.transaction import Transaction
 from frazil.iceberg.updates import SetProperties
 from frazil.mixed.properties import WATERMARK_TABLE
@@ -70,6 +70,12 @@ def _parsed(text: str, java_format: str) -> int | None:
         return int(datetime.strptime(text, pattern.replace("'", "")).replace(tzinfo=UTC).timestamp() * 1000)
     except ValueError:
         return None
+
+
+def full_event_time(schema: Schema, properties: Mapping[str, str]) -> dict[str, str]:
+    """What makes files keep the whole bound of the event time: the watermark is read from it."""
+    name = PropertyReader(properties).get(EVENT_TIME)
+    return {} if schema.find_or_none(name) is None else {f"{METRICS_MODE_COLUMN_PREFIX}{name}": "full"}
 
 
 class MoveWatermark(Action):

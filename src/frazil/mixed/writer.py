@@ -25,6 +25,7 @@ from frazil.mixed.operations import Actions, Operation
 from frazil.mixed.properties import BASE_BUCKETS, BASE_FORMAT, CHANGE_BUCKETS, CHANGE_FORMAT, TARGET_FILE_SIZE
 from frazil.mixed.tree import ROOT, nodes
 from frazil.mixed.visible import has_ambiguous_text
+from frazil.mixed.watermark import full_event_time
 from frazil.model.arrow import field_to_arrow
 from frazil.model.schema import Schema
 from frazil.model.sorting import UNSORTED
@@ -54,7 +55,8 @@ class TreeWriter(RowWriter):
         is_keyed: bool = True,
     ) -> None:
         target = PropertyReader(metadata.properties).get(TARGET_FILE_SIZE)
-        super().__init__(metadata, store, schema=schema, order=UNSORTED, target_bytes=target)
+        properties = {**full_event_time(schema, metadata.properties), **metadata.properties}
+        super().__init__(metadata, store, schema=schema, order=UNSORTED, properties=properties, target_bytes=target)
         self._format = file_format
         self._name = (transaction_id, partition_id, task_id, ambient.new_snapshot_id())
         self._is_keyed = is_keyed
