@@ -23,7 +23,7 @@ from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields
 from frazil.mixed.optimized import SEQUENCE, TIME, MoveOptimized, flag
 from frazil.mixed.pair import CHANGE_SNAPSHOT, recorded
-from frazil.mixed.transactions import begin_transaction
+from frazil.mixed.transactions import TRANSACTION, abandoning, begin_transaction
 from frazil.mixed.visible import PartitionPaths
 from frazil.mixed.watermark import MoveWatermark, watermark_of
 from frazil.mixed.writer import BaseWriter, refuse_null_keys
@@ -121,7 +121,8 @@ class Overwrite:
             refuse_null_keys(batch, schema, self._keys)
         transaction = begin_transaction(self._base, self._change, signature)
         writer = BaseWriter(self._base.metadata, self._base.store, self._keys, transaction)
-        return transaction, writer.write(batches)
+        with abandoning(self._base, self._change, transaction):
+            return transaction, writer.write(batches)
 
     def _commit(
         self,
@@ -132,8 +133,10 @@ class Overwrite:
     ) -> RowChanges:
         base = self._base
         maps = {kind: dict.fromkeys(sorted(moved), value) for kind, value in values.items()}
-        with removing(base.store, files), base.transaction() as tx:
+        giving_up = abandoning(base, self._change, values[SEQUENCE])
+        with giving_up, removing(base.store, files), base.transaction() as tx:
             action = overwrite(tx)
+            action.set(TRANSACTION, str(values[SEQUENCE]))
             for kind in maps:
                 action.set(flag(kind), "true")
             action.commit()

@@ -26,6 +26,8 @@ from frazil.mixed.visible import PartitionPaths, check_paths, is_visible
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.model.schema import Schema
 
+LAST = 2**63 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
@@ -96,6 +98,8 @@ class MixedPlan:
     filter: Expression
     tasks: tuple[NodeTask, ...]
     optimized: Optimized
+    idle_deletes: tuple[PlannedFile, ...] = ()
+    """Change deletes of no task: no file can hold a row of their keys."""
 
     def __len__(self) -> int:
         return len({one.path for one in self.files()})
@@ -171,8 +175,9 @@ def plan_merge(
     where: Expression,
     *,
     case_sensitive: bool = True,
+    last_sequence: int = LAST,
 ) -> MixedPlan:
-    """Plan a read of both stores.
+    """Plan a read of both stores, of changes up to a sequence number.
 
     Filters prune base files by all they tell. Of change files only the partitions are pruned: a delete must be seen
     whatever else its row says.
@@ -187,14 +192,17 @@ def plan_merge(
     check_paths((task.file for task in changes), paths, optimized)
     for task in changes:
         path = paths.of(task.file)
-        if is_visible(task.file, path, optimized):
-            assert task.file.data_sequence_number is not None
+        assert task.file.data_sequence_number is not None
+        if is_visible(task.file, path, optimized) and task.file.data_sequence_number <= last_sequence:
             place = parse_change(task.file.file_path, task.file.data_sequence_number)
             if place.type is FileType.EQ_DELETE:
                 task = replace(task, residual=AlwaysTrue())
             _put(groups, PlannedFile(task, place, path))
     tasks = tuple(task for group in groups.values() for task in group.tasks())
-    return MixedPlan(base, change, schema, of_base.filter, tasks, optimized)
+    applied = {one.path for task in tasks for one in task.deletes}
+    deletes = (one for group in groups.values() for files in group.deletes.values() for one in files.values())
+    idle = tuple(one for one in deletes if one.path not in applied)
+    return MixedPlan(base, change, schema, of_base.filter, tasks, optimized, idle)
 
 
 class _Partition:

@@ -7,11 +7,12 @@ transaction began at, and is seen from its commit on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Self
 
-from frazil.errors import CommitConflict
+from frazil.errors import CatalogError, CommitConflict, CommitStateUnknown, FrazilError, StoreError
 from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.append import FastAppend, MergeAppend
 from frazil.iceberg.data_file import DataFile
@@ -19,7 +20,9 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.transaction import Transaction
+from frazil.mixed.optimized import read_optimized
 from frazil.mixed.pair import BASE_SNAPSHOT, recorded
+from frazil.mixed.visible import PartitionPaths
 from frazil.mixed.watermark import MoveWatermark, watermark_of
 
 SIGNATURE = "tx.begin.signature"
@@ -89,11 +92,25 @@ class AppendChanges(MergeAppend):
     def __init__(self, transaction: Transaction, base: IcebergTable, transaction_id: int) -> None:
         super().__init__(transaction)
         self._base = base
+        self._id = transaction_id
         self._batch: str | None = None
         self._rows_of: ReadPoint | None = None
         self.set(TRANSACTION, str(transaction_id))
         self.found: Snapshot | None = None
         """The commit of the same batch, if there was one before."""
+
+    def _check_not_passed(self, base: TableMetadata) -> None:
+        """Refuse if later transactions of a partition were optimized already: this one could not come before them."""
+        optimized = read_optimized(base, self._base.store, base.current_snapshot).sequence
+        if not optimized:
+            return
+        paths = PartitionPaths(base)
+        passed = next((path for path in map(paths.of, self._added_data) if optimized.get(path, 0) > self._id), None)
+        if passed is not None:
+            raise CommitConflict(
+                f"partition {passed} was optimized up to commit {optimized[passed]} since transaction {self._id} began",
+                hint="repeat the change",
+            )
 
     def once(self, batch: str | None) -> Self:
         """Commit only if nothing was committed under this name before."""
@@ -114,8 +131,42 @@ class AppendChanges(MergeAppend):
         base = self._base.newest_state().metadata
         if self._rows_of is not None:
             self._rows_of.check(base, context.metadata)
+        self._check_not_passed(base)
         self.set(BASE_SNAPSHOT, recorded(base))
         return super().stage(context)
+
+
+def abandon_transaction(base: IcebergTable, change: IcebergTable, transaction_id: int) -> None:
+    """Say that a transaction will never be committed, so that nobody waits for it."""
+    action = BeginTransaction(change._transaction(), base, "abandoned")
+    action.set(TRANSACTION, str(transaction_id)).commit()
+
+
+@contextmanager
+def abandoning(base: IcebergTable, change: IcebergTable, transaction_id: int) -> Iterator[None]:
+    """Abandon a transaction if it is definitely not committed; after a lost answer it may be."""
+    try:
+        yield
+    except (CommitStateUnknown, StoreError, CatalogError):
+        raise
+    except FrazilError:
+        with suppress(FrazilError):
+            abandon_transaction(base, change, transaction_id)
+        raise
+
+
+def open_transactions(base: TableMetadata, change: TableMetadata, now_ms: int, timeout_ms: int) -> set[int]:
+    """The transactions that have begun and not ended; one that is too old counts as lost."""
+    begun, ended = set(), set()
+    for snapshot in (*change.snapshots, *base.snapshots):
+        told = snapshot.summary.get(TRANSACTION) or snapshot.summary.get("txId")
+        if told is not None and told.isdecimal():
+            ended.add(int(told))
+    for snapshot in change.ancestors_of(change.current_snapshot_id):
+        is_lost = snapshot.timestamp_ms + timeout_ms < now_ms
+        if SIGNATURE in snapshot.summary and TRANSACTION not in snapshot.summary and not is_lost:
+            begun.add(snapshot.sequence_number)
+    return begun - ended
 
 
 def committed_batch(metadata: TableMetadata, batch: str | None) -> Snapshot | None:
