@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from frazil.mixed.transactions import abandon_transaction
+from frazil.optimize.change_expiry import expire_changes
+from frazil.optimize.keyed import optimize_keyed
+from frazil.optimize.settings import Settings
 from tests.mixed.tables import new_table, row, rows_of
 from tests.mixed.test_write import new_view
 
 KEYS = range(14)
 REGIONS = ["eu", "us", None]
+FAR = 10**15
 
 
 class Modelled:
@@ -96,18 +102,40 @@ class Modelled:
     def restart(self) -> None:
         self.table = new_view(self.table)
 
+    def optimize(self) -> None:
+        """Of any kind, with files that count as small or large; then nothing is left to do."""
+        small = Settings.of(self.table.base_store.properties)
+        settings = replace(
+            small,
+            minor_interval_ms=0,
+            target_size=self.random.choice([small.target_size, 1000]),
+            full_interval_ms=self.random.choice([-1, -1, 0]),
+        )
+        for _ in range(6):
+            if not optimize_keyed(self.table, settings):
+                break
+        else:
+            raise AssertionError("optimizing does not come to an end")
+
+    def expire_changes(self) -> None:
+        expire_changes(self.table, older_than_ms=FAR)
+
     def rebucket(self) -> None:
         count = self.random.choice([1, 2, 4, 8])
         self.table.update_properties().set("change.file-index.hash-bucket", count).commit()
 
     def half_a_transaction(self) -> None:
         """A writer begins and never comes back."""
-        self.table.begin_transaction("lost")
+        lost = self.table.begin_transaction("lost")
         self.table.refresh()
+        if self.random.random() < 0.7:  # else nothing later is optimized until its time is up
+            abandon_transaction(self.table.base_store, self.table._change_store, lost)
+            self.table.refresh()
 
     def step(self) -> None:
         steps = [self.upsert, self.append, self.delete, self.delete_keys, self.ingest, self.ingest, self.overwrite]
         steps += [self.overwrite_partitions, self.restart, self.rebucket, self.half_a_transaction]
+        steps += [self.optimize, self.optimize, self.expire_changes]
         self.random.choice([*steps, self.truncate] if self.random.random() < 0.2 else steps)()
 
     def check(self) -> None:

@@ -136,9 +136,16 @@ class MoveOptimized(Action):
     another writer was first.
     """
 
-    def __init__(self, transaction: Transaction, maps: Mapping[str, Mapping[str, int]]) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        maps: Mapping[str, Mapping[str, int]],
+        planned: Mapping[str, int] | None = None,
+    ) -> None:
         super().__init__(transaction)
         self._maps = maps
+        self._planned = planned
+        """The sequences that the change was worked out from: with them, those must still be the table's."""
 
     def stage(self, context: Context) -> Staged:
         before = None if context.base is None else context.base.current_snapshot
@@ -148,9 +155,11 @@ class MoveOptimized(Action):
         known = read_optimized(context.metadata, context.store, before)
         told = {SEQUENCE: known.sequence, TIME: known.time}
         for path, value in self._maps.get(SEQUENCE, {}).items():
-            if known.sequence.get(path, value) > value:
+            now = known.sequence.get(path)
+            is_other = self._planned is not None and now != self._planned.get(path)
+            if is_other or (now is not None and now > value):
                 raise CommitConflict(
-                    f"partition {path} was optimized up to commit {known.sequence[path]} meanwhile, beyond {value}",
+                    f"partition {path} was optimized up to commit {now} meanwhile, and this was to go to {value}",
                     hint="repeat the change on the table as it is",
                 )
         moved = {kind: {**told[kind], **changes} for kind, changes in self._maps.items()}

@@ -148,8 +148,8 @@ class PartitionEvaluation:
 
     @property
     def has_changes(self) -> bool:
-        """Whether changes wait to be moved to the base store."""
-        return any(file.is_change for file in self.partition.files)
+        """Whether changes wait to be moved to the base store. Deletes alone count too, which in Amoro wait for ever."""
+        return bool(self.partition.sequences)
 
     @property
     def only_sequence(self) -> bool:
@@ -183,8 +183,6 @@ class PartitionEvaluation:
     def _needs_minor(self) -> bool:
         small = self.fragments.files + self.equality.files
         waited = 0 <= self.settings.minor_interval_ms < self._clock.now_ms - self._clock.last_minor_ms
-        if self.only_sequence:
-            return waited
         if self._is_keyed:
             return (
                 small >= max(self._buckets() + 1, self.settings.minor_files)
