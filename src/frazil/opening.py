@@ -6,7 +6,7 @@ Newest metadata is found with or without a version hint, in Hadoop's naming (`v3
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,32 +19,48 @@ if TYPE_CHECKING:
     from frazil.iceberg.committer import Committer, TableState
     from frazil.iceberg.table import IcebergTable
     from frazil.lance.table import LanceTable
+    from frazil.mixed.table import MixedTable
 
 
 def open(  # noqa: A001 - frazil.open reads as what it does
-    path: str | Path, *, relocate: bool | str = False, properties: Mapping[str, str] | None = None
-) -> IcebergTable | LanceTable:
-    """Open the table in a folder, Iceberg's or Lance's, or exactly the one that a metadata file describes.
+    path: str | Path,
+    *,
+    relocate: bool | str = False,
+    properties: Mapping[str, str] | None = None,
+    change: str | Path | None = None,
+    primary_key: Sequence[str] | None = None,
+) -> IcebergTable | LanceTable | MixedTable:
+    """Open the table in a folder, whatever its format, or exactly the one that a metadata file describes.
 
     A folder in Hadoop's naming can be written to; a catalog's table cannot, since its catalog would not know.
+
+    A mixed table is found by its folder in any layout, or by the metadata files of its stores, that of the change store
+    as `change`. `primary_key` is for those of old, whose metadata does not have it.
 
     `relocate=True` is for a table that was moved or copied: what its metadata says to be under its old location (and
     under its write paths beside that) is looked for here. `relocate="/old/folder"` maps that folder, which contained
     the table, to the one that contains it now.
     """
     store = Stores(properties)
+    place = locations.join(absolute_location(path))
+    if change is None and not _is_metadata_name(place):
+        from frazil.catalog.mixed_folder import is_nested
+
+        if is_nested(store, place):
+            return _open_nested(store, place, relocate, primary_key)
     try:
-        return open_in(store, path, relocate=relocate)
+        table = open_in(store, path, relocate=relocate, alone=True)
     except (TableNotFound, Unsupported):
-        found = _lance_table(store, locations.join(absolute_location(path)))
+        found = _lance_table(store, place)
         if found is None:
             raise
-    if relocate is not False:
-        raise InvalidArgument(
-            "a Lance table is not relocated",
-            hint="its files lie beside its manifests wherever it is: leave it out",
-        )
-    return found
+        if relocate is not False:
+            raise InvalidArgument(
+                "a Lance table is not relocated",
+                hint="its files lie beside its manifests wherever it is: leave it out",
+            ) from None
+        return found
+    return _with_twin(store, table, place, relocate, change, primary_key)
 
 
 def _lance_table(store: Store, folder: str) -> LanceTable | None:
@@ -57,8 +73,75 @@ def _lance_table(store: Store, folder: str) -> LanceTable | None:
     return LanceTable.open(store, folder)
 
 
-def open_in(store: Store, path: str | Path, *, name: str | None = None, relocate: bool | str = False) -> IcebergTable:
-    """As `open`, with a store that is there already; `name` is what the table is called then."""
+def _open_nested(store: Store, folder: str, relocate: bool | str, primary_key: Sequence[str] | None) -> MixedTable:
+    from frazil.catalog.mixed_folder import as_mixed, missing_twin
+    from frazil.mixed.layout import nested
+    from frazil.mixed.properties import primary_key_of
+
+    places = nested(folder)
+    try:
+        base = open_in(store, places.base, relocate=relocate, alone=True)
+    except TableNotFound:
+        raise missing_twin(places.base, "base") from None
+    try:
+        change = open_in(store, places.change, relocate=relocate, alone=True)
+    except TableNotFound:
+        if primary_key or primary_key_of(base.properties):
+            raise missing_twin(places.change, "change") from None
+        change = None
+    return as_mixed(locations.name(folder), base, change, primary_key)
+
+
+def _with_twin(
+    store: Store,
+    table: IcebergTable,
+    place: str,
+    relocate: bool | str,
+    change: str | Path | None,
+    primary_key: Sequence[str] | None,
+) -> IcebergTable | MixedTable:
+    """A table as it is, or with its change store if it is the base store of a mixed one."""
+    from frazil.catalog.mixed_folder import as_mixed, missing_twin
+    from frazil.mixed.layout import twin
+    from frazil.mixed.properties import BASE, primary_key_of, store_kind
+
+    kind = store_kind(table.properties)
+    if change is None and kind != BASE and not primary_key:
+        _refuse_part(table)
+        return table
+    if change is None and not (primary_key or primary_key_of(table.properties)):
+        return as_mixed(table.identifier, table, None, None)
+    twin_place = twin(_table_folder(place), table.properties) if change is None else change
+    try:
+        twin_table = open_in(store, twin_place, relocate=relocate, alone=True)
+    except TableNotFound:
+        raise missing_twin(str(twin_place), "change") from None
+    return as_mixed(table.identifier, table, twin_table, primary_key)
+
+
+def _table_folder(place: str) -> str:
+    return _folder_of(place) if _is_metadata_name(place) else place
+
+
+def _refuse_part(table: IcebergTable) -> None:
+    """Refuse one store of a keyed table where a whole table is meant: it has rows too many or too few."""
+    from frazil.mixed.properties import CHANGE, primary_key_of, store_kind
+
+    kind = store_kind(table.properties)
+    if kind == CHANGE or (kind is not None and primary_key_of(table.properties)):
+        raise Unsupported(
+            f"{table.location} is the {kind} store of a mixed table, and not a table of its own",
+            hint="open the table's folder with frazil.open: its stores are table.base_store and table.change_store",
+        )
+
+
+def open_in(
+    store: Store, path: str | Path, *, name: str | None = None, relocate: bool | str = False, alone: bool = False
+) -> IcebergTable:
+    """As `open`, with a store that is there already; `name` is what the table is called then.
+
+    A store of a keyed mixed table is opened only if it is wanted `alone`.
+    """
     from frazil.catalog.next_metadata import read_state
     from frazil.iceberg.table import IcebergTable
 
@@ -77,7 +160,10 @@ def open_in(store: Store, path: str | Path, *, name: str | None = None, relocate
     if relocate is not False:
         store = RelocatingStore(store, _mapping(state, folder, relocate))
     committer = _committer(store, folder, state, exact=chosen == place)
-    return IcebergTable(name or locations.name(folder) or folder, store, committer, state)
+    table = IcebergTable(name or locations.name(folder) or folder, store, committer, state)
+    if not alone:
+        _refuse_part(table)
+    return table
 
 
 def _is_metadata_name(place: str) -> bool:

@@ -240,11 +240,13 @@ class Planner:
         case_sensitive: bool = True,
         metrics_of: frozenset[int] = frozenset(),
         added_by: frozenset[int] | None = None,
+        metrics_tell: bool = True,
     ) -> ScanPlan:
         """Files of the manifests that may hold rows matching `where`, with their deletes.
 
         The files have the metrics of the columns `metrics_of`, and of those that the filter looks at. With `added_by`
-        they are only those that these snapshots added.
+        they are only those that these snapshots added. Unless `metrics_tell`, only partitions are pruned: for files
+        whose rows stand for others.
         """
         bound = bind(schema, where, case_sensitive=case_sensitive)
         matching = self._matching(_of(manifests, DELETES), FILTER_COLUMNS, schema, bound, metrics_tell=False)
@@ -255,7 +257,9 @@ class Planner:
         columns = PLAN_COLUMNS if decoded == frozenset() else FILTER_COLUMNS
         parts = (
             PlannedFiles(entries, deletes.apply_to(entries))
-            for entries in self._matching(data, columns, schema, bound, metrics_of=decoded, added_by=added_by)
+            for entries in self._matching(
+                data, columns, schema, bound, metrics_of=decoded, metrics_tell=metrics_tell, added_by=added_by
+            )
             if len(entries)
         )
         return ScanPlan(snapshot, schema, bound, tuple(parts), deletes)

@@ -276,6 +276,10 @@ class IcebergTable(Changes):
         self._state = self._committer.load()
         return self
 
+    def newest_state(self) -> TableState:
+        """The newest state there is; this table stays at its own."""
+        return self._committer.load()
+
     # Reading.
 
     def scan(

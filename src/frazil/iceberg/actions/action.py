@@ -124,8 +124,8 @@ class Action(ABC):
 
 
 def used_files(context: Context, snapshots: Sequence[Snapshot]) -> set[str]:
-    """Metadata files that snapshots refer to."""
-    used: set[str] = set()
+    """Metadata files that snapshots refer to, and statistics."""
+    used = {file.statistics_path for file in context.metadata.statistics}
     for snapshot in snapshots:
         if snapshot.manifest_list is not None:
             used.add(snapshot.manifest_list)

@@ -1,0 +1,129 @@
+"""Keys that change files delete, each with the latest moment it was deleted at.
+
+A moment is a pair of a transaction and an offset in it. A row is gone if its key was deleted at a later moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.iceberg.delete_index import comparable
+
+Ints = npt.NDArray[np.int64]
+_TABLE_BITS = 22
+_NEVER = -1
+
+
+class DeletedKeys:
+    """Deleted keys, to look rows up in. Null equals null, and floats are compared as Java's keys are: by their bits."""
+
+    def __init__(self, columns: Sequence[pa.Array], transactions: Ints, offsets: Ints) -> None:
+        self._lookup: _Lookup = _Numbers() if len(columns) == 1 and _is_number(columns[0].type) else _Values()
+        codes, count = self._lookup.build([comparable(column) for column in columns])
+        order = np.lexsort((offsets, transactions, codes))
+        last = np.searchsorted(codes[order], np.arange(count), side="right") - 1
+        latest = order[last]
+        self._transactions = transactions[latest]
+        self._offsets = offsets[latest]
+
+    def __len__(self) -> int:
+        return len(self._transactions)
+
+    def kept(self, columns: Sequence[pa.Array], transaction: int, offsets: Ints | int) -> npt.NDArray[np.bool_]:
+        """True where a row is not deleted after the moment it was written at."""
+        rows, codes = self._lookup.find([comparable(column) for column in columns])
+        deleted_in, deleted_at = self._transactions[codes], self._offsets[codes]
+        written_at = offsets if isinstance(offsets, int) else offsets[rows]
+        gone = (deleted_in > transaction) | ((deleted_in == transaction) & (deleted_at > written_at))
+        kept = np.ones(len(columns[0]), dtype=bool)
+        kept[rows[gone]] = False
+        return kept
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_floating(kind))
+
+
+class _Lookup:
+    """Numbers keys from 0, and finds the rows that have one of them."""
+
+    def build(self, columns: Sequence[pa.Array]) -> tuple[Ints, int]:
+        """The number of each key, and how many there are."""
+        raise NotImplementedError  # pragma: no cover
+
+    def find(self, columns: Sequence[pa.Array]) -> tuple[Ints, Ints]:
+        """The rows that have one of the keys, and which."""
+        raise NotImplementedError  # pragma: no cover
+
+
+class _Numbers(_Lookup):
+    """Keys of one number: found by a table of their lowest bits first, which most rows do not pass."""
+
+    def build(self, columns: Sequence[pa.Array]) -> tuple[Ints, int]:
+        values, nulls = _longs(columns[0])
+        self._keys = np.unique(values[~nulls])
+        self._bits = np.zeros(1 << _TABLE_BITS, dtype=bool)
+        self._bits[self._keys & ((1 << _TABLE_BITS) - 1)] = True
+        self._null = len(self._keys) if nulls.any() else _NEVER
+        codes = np.searchsorted(self._keys, values)
+        codes[nulls] = self._null
+        return codes, len(self._keys) + (1 if nulls.any() else 0)
+
+    def find(self, columns: Sequence[pa.Array]) -> tuple[Ints, Ints]:
+        values, nulls = _longs(columns[0])
+        rows = np.flatnonzero(self._bits[values & ((1 << _TABLE_BITS) - 1)])
+        if len(self._keys):
+            found = np.minimum(np.searchsorted(self._keys, values[rows]), len(self._keys) - 1)
+            hit = (self._keys[found] == values[rows]) & ~nulls[rows]
+            rows, codes = rows[hit], found[hit]
+        else:
+            rows = codes = np.zeros(0, dtype=np.int64)
+        if self._null != _NEVER and nulls.any():
+            more = np.flatnonzero(nulls)
+            rows, codes = np.concatenate([rows, more]), np.concatenate([codes, np.full(len(more), self._null)])
+        return rows, codes
+
+
+def _longs(column: pa.Array) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Values as 64 bit numbers, and where they are null."""
+    width = {32: pa.int32(), 64: pa.int64()}.get(column.type.bit_width)
+    plain = column if width is None or pa.types.is_integer(column.type) else column.view(width)
+    nulls: npt.NDArray[np.bool_] = plain.is_null().to_numpy(zero_copy_only=False)
+    filled = pc.fill_null(plain, 0) if plain.null_count else plain
+    return filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), nulls
+
+
+class _Values(_Lookup):
+    """Keys of any types and number: each column's values are numbered, then the pairs of numbers."""
+
+    def build(self, columns: Sequence[pa.Array]) -> tuple[Ints, int]:
+        self._distinct = [pc.unique(column) for column in columns]
+        self._pairs: list[Ints] = []
+        codes = np.zeros(len(columns[0]), dtype=np.int64)
+        for column, distinct in zip(columns, self._distinct, strict=True):
+            inner = pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)
+            combined = codes * len(distinct) + inner
+            # renumber: products of cardinalities must not overflow
+            pairs, codes = np.unique(combined, return_inverse=True)
+            self._pairs.append(pairs)
+        return codes.astype(np.int64), len(self._pairs[-1])
+
+    def find(self, columns: Sequence[pa.Array]) -> tuple[Ints, Ints]:
+        rows = np.arange(len(columns[0]))
+        codes = np.zeros(len(rows), dtype=np.int64)
+        for column, distinct, pairs in zip(columns, self._distinct, self._pairs, strict=True):
+            chosen = column if len(rows) == len(column) else column.take(pa.array(rows))
+            chosen = chosen.cast(distinct.type) if chosen.type != distinct.type else chosen
+            inner = pc.index_in(chosen, value_set=distinct)
+            present = inner.is_valid().to_numpy(zero_copy_only=False)
+            numbers = pc.fill_null(inner, 0).to_numpy(zero_copy_only=False)
+            combined = codes * len(distinct) + numbers
+            found = np.minimum(np.searchsorted(pairs, combined), len(pairs) - 1)
+            present &= pairs[found] == combined
+            rows, codes = rows[present], found[present]
+        return rows, codes

@@ -1,0 +1,272 @@
+"""Writes to a keyed table, in this process: each is one transaction of the change store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import InvalidArgument, Unsupported
+from frazil.iceberg.delete_index import comparable
+from frazil.iceberg.row_changes import RowChanges
+from frazil.iceberg.scan_columns import leaf
+from frazil.iceberg.upsert import several_rows
+from frazil.iceberg.write import remove_files, removing
+from frazil.mixed.deleted_keys import DeletedKeys
+from frazil.mixed.evolution import sync_schema
+from frazil.mixed.keys import key_fields, partitioned_by_key
+from frazil.mixed.operations import Actions, Operation, actions_of, all_of
+from frazil.mixed.transactions import ReadPoint, abandoning, begin_transaction, commit_changes, committed_batch
+from frazil.mixed.writer import Changes, ChangeWriter, refuse_null_keys
+from frazil.model.arrow import schema_to_arrow
+from frazil.model.conform import conform
+from frazil.model.expressions import Expression, and_, col
+from frazil.model.schema import Schema
+from frazil.model.types import DateType, IntegerType, LongType, NestedField, StringType
+
+if TYPE_CHECKING:
+    from frazil.mixed.table import MixedTable
+
+_RANGED = (IntegerType, LongType, DateType, StringType)
+
+
+class ChangeJob:
+    """One write to a table: what is read and written belongs to one transaction."""
+
+    def __init__(
+        self, table: MixedTable, batch: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> None:
+        self._table = table
+        self._base, self._change = table.base_store, table._change_store
+        self._batch = batch
+        self._properties = properties
+        table.refresh()
+        sync_schema(self._base, self._change)
+        self.schema: Schema = self._change.schema
+        self.keys: tuple[NestedField, ...] = key_fields(self.schema, table.primary_key)
+
+    @property
+    def knows_partition(self) -> bool:
+        """Whether a key tells the partition of its row, so that nothing need be read to delete it."""
+        return partitioned_by_key(self._change.spec, (key.id for key in self.keys))
+
+    # The operations.
+
+    def append(self, rows: Any) -> RowChanges:
+        """Add rows; with `write.upsert.enabled`, in the place of those with their keys."""
+        batches = self._checked(conform(rows, self.schema))
+        return self._run(lambda: ((batch, all_of(Operation.INSERT, batch.num_rows)) for batch in batches))
+
+    def upsert(self, rows: Any) -> RowChanges:
+        """Put rows in the place of those with the same keys, or add them."""
+        given = self._table_of(self._checked(conform(rows, self.schema)))
+        self._refuse_twice(given)
+        if self.knows_partition:
+            return self._run(lambda: [replacing(given, np.ones(given.num_rows, dtype=bool))])
+        point = self._read_point()
+        old = self._with_keys(given)
+        return self._run(lambda: [*_deletes(old), *_inserts(given)], point)
+
+    def delete(self, where: Expression) -> RowChanges:
+        """Delete the rows that match."""
+        point = self._read_point()
+        old = _one_batch(self._table.scan(where).to_arrow())
+        return self._run(lambda: _deletes(old), point) if old.num_rows else RowChanges()
+
+    def delete_keys(self, keys: Any) -> RowChanges:
+        """Delete the rows with these keys, given as rows that have at least the key columns."""
+        wanted = self._table_of(self._checked(conform(keys, Schema(self.keys))), Schema(self.keys))
+        blind = self.knows_partition and all(
+            column.optional for column in self.schema.fields if column not in self.keys
+        )
+        if blind:
+            whole = self._table_of(conform(pa.Table.from_batches([wanted]), self.schema))
+            return self._run(lambda: _deletes(whole)) if whole.num_rows else RowChanges()
+        point = self._read_point()
+        old = self._with_keys(wanted, Schema(self.keys))
+        return self._run(lambda: _deletes(old), point) if old.num_rows else RowChanges()
+
+    def replace(self, rows: Any, where: Expression) -> RowChanges:
+        """Delete the rows that match and add others, in one step."""
+        given = self._table_of(self._checked(conform(rows, self.schema)))
+        point = self._read_point()
+        old = _one_batch(self._table.scan(where).to_arrow())
+        return self._run(lambda: [*_deletes(old), *_inserts(given)], point)
+
+    def ingest(self, rows: Any, operation: str, *, upsert: bool) -> RowChanges:
+        """Apply change data, in the order of its rows."""
+        plain, actions = _split(rows, operation)
+        given = self._table_of(self._checked(conform(plain, self.schema)))
+        if len(actions) != given.num_rows:
+            raise InvalidArgument("rows and operations differ in number", hint="give each row its operation")
+        lone = (actions == Operation.UPDATE_AFTER) & ~self._follows_its_before(given, actions)
+        replaces = lone | ((actions == Operation.INSERT) if upsert else np.zeros(len(actions), dtype=bool))
+        if replaces.any() and not self.knows_partition:
+            raise Unsupported(
+                "an update without its old row needs a table whose partition follows from the key: the old row may be "
+                "in another partition",
+                hint="give update_before rows, or partition by key columns",
+            )
+        return self._run(lambda: [replacing(given, replaces, actions)])
+
+    # How they run.
+
+    def _run(self, changes: Callable[[], Changes], point: ReadPoint | None = None) -> RowChanges:
+        """Write changes as one transaction, unless its batch is in the table already."""
+        known = committed_batch(self._change.metadata, self._batch)
+        if known is not None:
+            return RowChanges(snapshot=known)
+        transaction = begin_transaction(self._base, self._change, self._batch or "")
+        writer = ChangeWriter(self._change.metadata, self._change.store, self.keys, transaction)
+        counts = _Counts()
+        with abandoning(self._base, self._change, transaction):
+            files = writer.write(counts.of(changes()))
+            with removing(self._change.store, files):
+                snapshot, is_new = commit_changes(
+                    self._base,
+                    self._change,
+                    files,
+                    transaction,
+                    batch=self._batch,
+                    read=point,
+                    properties=self._properties,
+                )
+        self._table.refresh()
+        if not is_new:
+            remove_files(self._change.store, files)
+            return RowChanges(snapshot=snapshot)
+        return RowChanges(
+            rows_inserted=counts.inserted,
+            rows_deleted=counts.deleted,
+            data_files_added=len(files),
+            snapshot=snapshot,
+        )
+
+    def _read_point(self) -> ReadPoint:
+        return ReadPoint.of(self._base.metadata, self._change.metadata)
+
+    def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        for batch in batches:
+            schema = self.schema if batch.num_columns == len(self.schema.fields) else Schema(self.keys)
+            refuse_null_keys(batch, schema, self.keys)
+            yield batch
+
+    def _table_of(self, batches: Iterable[pa.RecordBatch], schema: Schema | None = None) -> pa.RecordBatch:
+        return _one_batch(pa.Table.from_batches(list(batches), schema_to_arrow(schema or self.schema)))
+
+    def _key_columns(self, rows: pa.RecordBatch, schema: Schema | None = None) -> list[pa.Array]:
+        return [leaf(rows, schema or self.schema, key.id) for key in self.keys]
+
+    def _refuse_twice(self, rows: pa.RecordBatch) -> None:
+        names = [key.name for key in self.keys]
+        table = pa.Table.from_batches([rows]).select(names)
+        counted = table.group_by(names).aggregate([([], "count_all")])
+        if len(counted) < rows.num_rows:
+            many = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()[0]
+            raise several_rows({name: many[name] for name in names})
+
+    def _with_keys(self, rows: pa.RecordBatch, schema: Schema | None = None) -> pa.RecordBatch:
+        """The rows of the table that have the key of one of these."""
+        columns = self._key_columns(rows, schema)
+        if not rows.num_rows:
+            return rows.slice(0, 0)
+        zeros = np.zeros(rows.num_rows, dtype=np.int64)
+        wanted = DeletedKeys(columns, zeros, zeros)
+        found = []
+        for batch in self._table.scan(self._key_range(columns)).to_batches():
+            others = wanted.kept(self._key_columns(batch), -1, 0)
+            if not others.all():
+                found.append(batch.filter(pa.array(~others)))
+        return _one_batch(pa.Table.from_batches(found, schema_to_arrow(self.schema)))
+
+    def _key_range(self, columns: list[pa.Array]) -> Expression | None:
+        """What the keys lie between, to leave out files without any of them."""
+        parts = []
+        for key, column in zip(self.keys, columns, strict=True):
+            if isinstance(key.type, _RANGED):
+                ends = pc.min_max(column)
+                parts += [col(key.name) >= ends["min"].as_py(), col(key.name) <= ends["max"].as_py()]
+        return and_(*parts) if parts else None
+
+    def _follows_its_before(self, rows: pa.RecordBatch, actions: Actions) -> npt.NDArray[np.bool_]:
+        """Where the row before has the same key, and is the old one of an update."""
+        result = np.zeros(len(actions), dtype=bool)
+        if len(actions) < 2:
+            return result
+        result[1:] = actions[:-1] == Operation.UPDATE_BEFORE
+        for column in self._key_columns(rows):
+            values = comparable(column)
+            same = pc.fill_null(pc.equal(values.slice(1), values.slice(0, len(values) - 1)), False)
+            result[1:] &= same.to_numpy(zero_copy_only=False)
+        return result
+
+
+class _Counts:
+    """Counts changes as they pass."""
+
+    def __init__(self) -> None:
+        self.inserted = self.deleted = 0
+
+    def of(self, changes: Changes) -> Changes:
+        for batch, actions in changes:
+            came = int(((actions == Operation.INSERT) | (actions == Operation.UPDATE_AFTER)).sum())
+            self.inserted += came
+            self.deleted += len(actions) - came
+            yield batch, actions
+
+
+def replacing(
+    rows: pa.RecordBatch, which: npt.NDArray[np.bool_], actions: Actions | None = None
+) -> tuple[pa.RecordBatch, Actions]:
+    """Changes in which some rows first delete the row with their key, and then come."""
+    actions = all_of(Operation.INSERT, rows.num_rows) if actions is None else actions
+    if not which.any():
+        return rows, actions
+    places = np.repeat(np.arange(rows.num_rows), 1 + which)
+    repeated = actions[places]
+    first = np.flatnonzero(np.diff(places, append=-1) == 0)
+    repeated[first] = Operation.DELETE
+    repeated[first + 1] = Operation.INSERT
+    return rows.take(pa.array(places)), repeated
+
+
+def _deletes(rows: pa.RecordBatch) -> Changes:
+    return [(rows, all_of(Operation.DELETE, rows.num_rows))]
+
+
+def _inserts(rows: pa.RecordBatch) -> Changes:
+    return [(rows, all_of(Operation.INSERT, rows.num_rows))]
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    if batches:
+        return batches[0]
+    return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in table.schema.types], schema=table.schema)
+
+
+def _split(rows: Any, operation: str) -> tuple[Any, Actions]:
+    """Rows without their operations, and those."""
+    if isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows):
+        missing = next((row for row in rows if operation not in row), None)
+        if missing is not None:
+            raise InvalidArgument(f"a row has no {operation!r}", hint="each row says what happened in that column")
+        plain = [{name: value for name, value in row.items() if name != operation} for row in rows]
+        return plain, actions_of(pa.array([row[operation] for row in rows], pa.string()))
+    if type(rows).__module__.partition(".")[0] == "pandas":
+        rows = pa.Table.from_pandas(rows, preserve_index=False)
+    elif isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    elif not isinstance(rows, pa.Table) and hasattr(rows, "__arrow_c_stream__"):
+        rows = pa.RecordBatchReader.from_stream(rows).read_all()
+    if not isinstance(rows, pa.Table):
+        raise InvalidArgument(f"{type(rows).__name__} holds no changes", hint="give an Arrow table or a list of dicts")
+    if operation not in rows.schema.names:
+        raise InvalidArgument(
+            f"the rows have no column {operation!r}", hint="name the column that says what happened to each row"
+        )
+    return rows.drop_columns([operation]), actions_of(rows.column(operation).combine_chunks())

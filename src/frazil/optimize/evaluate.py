@@ -1,0 +1,264 @@
+"""Evaluation of partitions: what kind of optimizing they need, if any, and how healthy they are.
+
+Files are of three classes by size: *fragments*, *undersized* ones, and those that have the target size. All insert
+files of a change store are fragments. The rules are Amoro's, with its loops taken out: a partition at rest needs
+nothing, however often it is asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind, PartitionInput
+from frazil.optimize.settings import Settings
+
+
+class Kind(IntEnum):
+    """Kinds of optimizing, in the order of their cost."""
+
+    MINOR = 1
+    MAJOR = 2
+    FULL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What time it is, and when a table was last optimized, in milliseconds."""
+
+    now_ms: int
+    last_minor_ms: int = 0
+    last_full_ms: int = 0
+    base_optimized_ms: Mapping[str, int] = field(default_factory=dict)
+    """By partition path."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many files there are of a class, and how large they are."""
+
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+
+    def add(self, size: int, rows: int) -> None:
+        self.files += 1
+        self.bytes += size
+        self.rows += rows
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A score from 0 to 100: 40 for sizes of files, 40 for equality deletes, 20 for position deletes."""
+
+    small_files: int = 40
+    equality_deletes: int = 40
+    position_deletes: int = 20
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def score(self) -> int:
+        return self.small_files + self.equality_deletes + self.position_deletes
+
+
+class PartitionEvaluation:
+    """One partition, evaluated."""
+
+    def __init__(self, partition: PartitionInput, settings: Settings, clock: Clock, *, is_keyed: bool) -> None:
+        self.partition = partition
+        self.settings = settings
+        self._clock = clock
+        self._is_keyed = is_keyed
+        self.is_full = 0 <= settings.full_interval_ms < clock.now_ms - clock.last_full_ms
+        self.fragments, self.undersized, self.reached = Tally(), Tally(), Tally()
+        self.equality, self.position = Tally(), Tally()
+        self.rewrite: list[DataInput] = []
+        self.merge: list[DataInput] = []
+        """Undersized files, to be merged with others."""
+        self.convert: list[DataInput] = []
+        """Files that stay, and whose deletes become one position delete file."""
+        self._rewritten_segments = self._combined = 0
+        for file in partition.files:
+            self._add(file)
+        self._count_deletes()
+        self._share_conversions()
+
+    # Files.
+
+    def is_fragment(self, file: DataInput) -> bool:
+        """Whether a file is small, or waits in the change store."""
+        return file.is_change or file.bytes <= self.settings.fragment_size
+
+    def is_undersized(self, file: DataInput) -> bool:
+        """Whether a file is worth merging with another one."""
+        return not self.is_fragment(file) and file.bytes <= self.settings.min_target_size
+
+    def should_rewrite(self, file: DataInput) -> bool:
+        """Whether a file is written anew."""
+        small = self.is_fragment(file)
+        if self.is_full:
+            return self.settings.full_rewrites_all or bool(file.deletes) or small or self.is_undersized(file)
+        deleted = sum(delete.file.record_count for delete in file.of_kind(DeleteKind.POSITION))
+        return small or deleted > file.rows * self.settings.duplicate_ratio
+
+    def should_convert(self, file: DataInput) -> bool:
+        """Whether a file that stays needs its deletes made into one file of positions."""
+        positions = file.of_kind(DeleteKind.POSITION)
+        if len(positions) < len(file.deletes) or len(positions) > 1:
+            return True
+        # one delete file for several data files keeps all of them from being at rest
+        return not self._is_keyed and any(delete.file.target_path != file.path for delete in positions)
+
+    def _add(self, file: DataInput) -> None:
+        if self.is_fragment(file):
+            self.fragments.add(file.bytes, file.rows)
+        elif self.is_undersized(file):
+            self.undersized.add(file.bytes, file.rows)
+        else:
+            self.reached.add(file.bytes, file.rows)
+        if self.should_rewrite(file):
+            self.rewrite.append(file)
+            self._rewritten_segments += 0 if self.is_fragment(file) else 1
+        elif self.is_undersized(file):
+            self.merge.append(file)
+        elif self.should_convert(file):
+            self.convert.append(file)
+            self._combined += len(file.of_kind(DeleteKind.POSITION)) > 1
+
+    def _count_deletes(self) -> None:
+        touched = [*self.rewrite, *self.merge, *self.convert]
+        deletes: dict[tuple[str, int | None], DeleteInput] = {
+            delete.key: delete for file in touched for delete in file.deletes
+        }
+        for delete in deletes.values():
+            tally = self.position if delete.kind is DeleteKind.POSITION else self.equality
+            tally.add(delete.file.file_size_in_bytes, delete.file.record_count)
+
+    def _share_conversions(self) -> None:
+        """Files that share a delete file are converted together: else it stays, and they are never at rest."""
+        planned = {file.path for file in (*self.rewrite, *self.merge, *self.convert)}
+        shared = {delete.key for file in self.convert for delete in file.of_kind(DeleteKind.POSITION)}
+        for file in self.partition.files:
+            if file.path not in planned and any(delete.key in shared for delete in file.deletes):
+                self.convert.append(file)
+
+    # What is needed.
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether changes wait to be moved to the base store. Deletes alone count too, which in Amoro wait for ever."""
+        return bool(self.partition.sequences)
+
+    @property
+    def only_sequence(self) -> bool:
+        """Whether there is nothing but deletes of keys that no row has: nothing to write, but to be done with."""
+        return not self.partition.files and bool(self.partition.sequences)
+
+    @property
+    def kind(self) -> Kind | None:
+        """The optimizing that the partition needs."""
+        if not self.settings.enabled:
+            return None
+        if self.is_full:
+            return Kind.FULL if self._needs_full() else None
+        if self._needs_major():
+            return Kind.MAJOR
+        return Kind.MINOR if self._needs_minor() else None
+
+    def _buckets(self) -> int:
+        return self.settings.base_buckets if self._is_keyed else 1
+
+    def _needs_full(self) -> bool:
+        deletes = any(file.deletes for file in self.partition.files)
+        merges = self.undersized.files > 1 and not self._is_keyed
+        return deletes or self.fragments.files > self._buckets() or merges or self.has_changes
+
+    def _needs_major(self) -> bool:
+        sizes = sorted(file.bytes for file in self.merge)
+        fits = len(sizes) > 1 and sizes[0] + sizes[1] <= self.settings.target_size
+        return (fits and sum(sizes) >= self.settings.target_size) or self._rewritten_segments > 0
+
+    def _needs_minor(self) -> bool:
+        small = self.fragments.files + self.equality.files
+        waited = 0 <= self.settings.minor_interval_ms < self._clock.now_ms - self._clock.last_minor_ms
+        if self._is_keyed:
+            return (
+                small >= max(self._buckets() + 1, self.settings.minor_files)
+                or ((small > self._buckets() or self.has_changes) and waited)
+                or (self.has_changes and self._refresh_is_due())
+            )
+        return small >= self.settings.minor_files or (small > 1 and waited) or self._combined > 0
+
+    def _refresh_is_due(self) -> bool:
+        interval = self.settings.base_refresh_ms
+        last = self._clock.base_optimized_ms.get(self.partition.path, 0)
+        return 0 <= interval < self._clock.now_ms - last
+
+    @property
+    def cost(self) -> int:
+        """About how many bytes are read and written. To convert deletes, only keys of the rows are read."""
+        whole = sum(file.bytes for file in (*self.rewrite, *self.merge))
+        files = len(self.rewrite) + len(self.merge) + len(self.convert) + self.equality.files + self.position.files
+        converted = sum(file.bytes for file in self.convert) // 10
+        deletes = self.equality.bytes + self.position.bytes
+        return whole * 2 + converted + deletes + files * self.settings.open_file_cost
+
+    # How healthy it is.
+
+    @property
+    def health(self) -> Health:
+        """The score of the partition, from the files that optimizing would touch."""
+        touched = [*self.rewrite, *self.merge, *self.convert]
+        files, size = len(touched), sum(file.bytes for file in touched)
+        if files <= 1:
+            return Health()
+        rows = sum(file.rows for file in touched)
+        weight = _share(files, self.settings.minor_files) * _share(size, self.settings.min_target_size)
+        small = 1 - _share(size // files, self.settings.min_target_size)
+        equality = _share(_share(self.equality.rows, rows), self.settings.duplicate_ratio)
+        position = _share(_share(self.position.rows, rows), self.settings.duplicate_ratio * 2)
+        parts = ((40, small), (40, equality), (20, position))
+        scores = [math.ceil(most - weight * most * part) for most, part in parts]
+        return Health(scores[0], scores[1], scores[2], tuple(self._reasons(scores, size // files, rows)))
+
+    def _reasons(self, scores: Sequence[int], average: int, rows: int) -> Iterable[str]:
+        where = f"partition {self.partition.path}" if self.partition.path else "the table"
+        files = self.fragments.files + self.undersized.files
+        if scores[0] < 40:
+            target = self.settings.min_target_size
+            yield f"{where} has {files} small files: {_size(average)} on average, and {_size(target)} would be enough"
+        if scores[1] < 40:
+            yield f"{where} has {self.equality.rows} deletes by key for {rows} rows"
+        if scores[2] < 20:
+            yield f"{where} has {self.position.rows} deletes by position for {rows} rows"
+
+
+def table_health(partitions: Sequence[PartitionEvaluation]) -> Health:
+    """The mean of the partitions' scores, rounded up."""
+    if not partitions:
+        return Health()
+    found = [partition.health for partition in partitions]
+
+    def mean(values: Iterable[int]) -> int:
+        return math.ceil(sum(values) / len(found))
+
+    return Health(
+        mean(one.small_files for one in found),
+        mean(one.equality_deletes for one in found),
+        mean(one.position_deletes for one in found),
+        tuple(reason for one in found for reason in one.reasons),
+    )
+
+
+def _share(part: float, whole: float) -> float:
+    return 0 if whole <= 0 else min(part, whole) / whole
+
+
+def _size(count: int) -> str:
+    for unit in ("bytes", "KB", "MB"):
+        if count < 1024:
+            return f"{count} {unit}"
+        count //= 1024
+    return f"{count} GB"

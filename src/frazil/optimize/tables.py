@@ -1,0 +1,120 @@
+"""Plans for tables: their files, settings and history as planning wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from frazil import ambient
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.properties import Property, PropertyReader, integer
+from frazil.iceberg.scan import as_expression
+from frazil.iceberg.table import IcebergTable
+from frazil.mixed.file_names import parse_change
+from frazil.mixed.optimized import read_optimized
+from frazil.mixed.plan import MixedPlan, StoreState, plan_merge
+from frazil.mixed.table import MixedTable
+from frazil.mixed.transactions import OPTIMIZE, PRODUCER, open_transactions
+from frazil.model.expressions import Expression
+from frazil.optimize.evaluate import Clock
+from frazil.optimize.inputs import iceberg_inputs, mixed_inputs
+from frazil.optimize.plan import OptimizingPlan, last_sequence_in_order, plan_optimizing
+from frazil.optimize.settings import Settings
+
+KIND = "frazil.optimizing"
+"""In the summary of a commit of optimizing: its kind."""
+TRANSACTION_TIMEOUT_MS = Property("frazil.transaction.timeout-ms", 6 * 3_600_000, integer(0, 2**63 - 1))
+"""After so long a transaction that was begun and not committed is taken for lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """A plan, and the files it was made from."""
+
+    plan: OptimizingPlan
+    merge: MixedPlan | None = None
+    """For keyed tables: the pair of snapshots that was planned."""
+
+
+def plan_iceberg(
+    table: IcebergTable,
+    settings: Settings | None = None,
+    where: str | Expression | None = None,
+    *,
+    now_ms: int | None = None,
+) -> OptimizingPlan:
+    """What an Iceberg table needs, or an unkeyed mixed one."""
+    inputs = iceberg_inputs(table.scan(where).plan(), table.metadata)
+    known = Settings.of(table.properties) if settings is None else settings
+    return plan_optimizing(inputs, known, _clock(table.metadata, now_ms))
+
+
+def plan_mixed(
+    table: MixedTable,
+    settings: Settings | None = None,
+    where: str | Expression | None = None,
+    *,
+    now_ms: int | None = None,
+) -> PlannedTable:
+    """What a mixed table needs, as it is loaded now."""
+    if table.change_store is None:
+        return PlannedTable(plan_iceberg(table.base_store, settings, where, now_ms=now_ms))
+    base, change = table.base_store, table.change_store
+    return plan_stores(
+        StoreState(base.metadata, base.store, base.current_snapshot),
+        StoreState(change.metadata, change.store, change.current_snapshot),
+        settings,
+        as_expression(where),
+        now_ms=now_ms,
+    )
+
+
+def plan_stores(
+    base: StoreState,
+    change: StoreState,
+    settings: Settings | None = None,
+    where: Expression | None = None,
+    *,
+    now_ms: int | None = None,
+) -> PlannedTable:
+    """What a keyed table needs at a pair of snapshots. It does not go past a transaction that is not committed."""
+    known = Settings.of(base.metadata.properties) if settings is None else settings
+    optimized = read_optimized(base.metadata, base.store, base.snapshot)
+    clock = replace(_clock(base.metadata, now_ms), base_optimized_ms=optimized.time)
+    schema = base.metadata.current_schema
+    merge = plan_merge(base, change, optimized, schema, as_expression(where))
+    last = _last_sequence(merge, known, clock.now_ms)
+    if last is not None:
+        merge = plan_merge(base, change, optimized, schema, as_expression(where), last_sequence=last)
+    return PlannedTable(plan_optimizing(mixed_inputs(merge), known, clock, is_keyed=True), merge)
+
+
+def _last_sequence(merge: MixedPlan, settings: Settings, now_ms: int) -> int | None:
+    """Up to which change commit may be optimized; None if there is no limit."""
+    change = merge.change.metadata
+    files = {}
+    for task in merge.tasks:
+        files.update({one.path: one for one in (*task.inserts, *task.deletes)})
+    files.update({one.path: one for one in merge.idle_deletes})
+    changes = [
+        (sequence, parse_change(one.path, sequence).transaction_id)
+        for one in files.values()
+        if (sequence := one.task.file.data_sequence_number) is not None
+    ]
+    timeout = PropertyReader(merge.base.metadata.properties).get(TRANSACTION_TIMEOUT_MS)
+    waiting = open_transactions(merge.base.metadata, change, now_ms, timeout)
+    # a writer of Amoro does not say which transaction it ends: its files do
+    waiting -= {transaction for _, transaction in changes}
+    if len(changes) <= settings.max_file_count and not waiting:
+        return None
+    return last_sequence_in_order(changes, settings.max_file_count, waiting)
+
+
+def _clock(metadata: TableMetadata, now_ms: int | None) -> Clock:
+    """When a table was optimized last, by its snapshots."""
+    last = {"": 0, "full": 0}
+    for snapshot in metadata.ancestors_of(metadata.current_snapshot_id):
+        if snapshot.summary.get(PRODUCER) == OPTIMIZE:
+            last[""] = max(last[""], snapshot.timestamp_ms)
+            if snapshot.summary.get(KIND) == "full":
+                last["full"] = max(last["full"], snapshot.timestamp_ms)
+    return Clock(ambient.now_ms() if now_ms is None else now_ms, last[""], last["full"])

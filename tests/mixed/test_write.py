@@ -1,0 +1,288 @@
+"""Writes to keyed tables: what is read after them, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from frazil.errors import CommitConflict, InvalidArgument, InvalidValue, Unsupported
+from frazil.mixed.file_names import FileType
+from frazil.mixed.transactions import BATCH, SIGNATURE, TRANSACTION
+from tests.mixed.tables import ids_of, new_table, row, rows_of
+
+BY_REGION = {"partition_by": ("region",)}
+BY_KEY = {"partition_by": ("bucket(2, id)",)}
+PARTITIONINGS = [{}, BY_KEY, BY_REGION]
+
+
+@pytest.mark.parametrize("how", PARTITIONINGS)
+def test_rows_that_are_appended_are_there(how: Any) -> None:
+    table = new_table(**how)
+    assert rows_of(table) == []
+    done = table.append([row(1), row(2, region="us")])
+    assert (done.rows_inserted, done.rows_deleted) == (2, 0)
+    table.append(pa.table({"id": [3], "name": [None], "region": ["ap"]}))
+    assert rows_of(table) == [row(1), row(2, region="us"), row(3, None, "ap")]
+
+
+def test_an_append_of_a_key_that_is_there_gives_two_rows() -> None:
+    """As in Amoro: only deletes make keys unique."""
+    table = new_table()
+    table.append([row(1), row(1, "b")])
+    table.append([row(1, "c")])
+    assert ids_of(table) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("how", PARTITIONINGS)
+def test_an_upsert_replaces_rows_by_key_wherever_they_are(how: Any) -> None:
+    table = new_table(**how)
+    table.append([row(n) for n in range(6)])
+    done = table.upsert([row(1, "new", "us"), row(9, "new", "us")])
+    assert rows_of(table) == [row(0), row(1, "new", "us"), *map(row, range(2, 6)), row(9, "new", "us")]
+    assert done.rows_inserted == 2
+    table.upsert([row(1, "newer", "eu")])
+    assert [one for one in rows_of(table) if one["id"] == 1] == [row(1, "newer", "eu")]
+
+
+def test_a_table_that_upserts_does_so_when_rows_are_appended() -> None:
+    table = new_table(properties={"write.upsert.enabled": "true"})
+    table.append([row(1), row(2)])
+    table.append([row(2, "b")])
+    assert rows_of(table) == [row(1), row(2, "b")]
+
+
+def test_an_upsert_of_one_key_twice_is_refused() -> None:
+    table = new_table()
+    with pytest.raises(InvalidValue, match="several rows have the key id = 1"):
+        table.upsert([row(1), row(1, "b")])
+    assert table.change_store is not None
+    assert table.change_store.snapshots == ()
+
+
+@pytest.mark.parametrize("how", PARTITIONINGS)
+def test_rows_are_deleted_by_filter_and_by_key(how: Any) -> None:
+    table = new_table(**how)
+    table.append([row(n, str(n % 3), "eu" if n % 2 else "us") for n in range(10)])
+    assert table.delete("name = '1' AND region = 'eu'").rows_deleted == 2
+    assert ids_of(table) == [0, 2, 3, 4, 5, 6, 8, 9]
+    before = table.current_snapshot
+    assert table.delete("name = 'x'").snapshot is None
+    assert table.current_snapshot == before
+    table.delete_keys([{"id": 0}, {"id": 9}, {"id": 77}])
+    assert ids_of(table) == [2, 3, 4, 5, 6, 8]
+
+
+def test_keys_are_deleted_also_where_other_columns_are_required() -> None:
+    table = new_table("id BIGINT NOT NULL, name STRING NOT NULL")
+    table.append([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
+    assert table.delete_keys(pa.table({"id": [2]})).rows_deleted == 1
+    assert rows_of(table) == [{"id": 1, "name": "a"}]
+
+
+def test_a_deleted_key_can_come_back() -> None:
+    table = new_table()
+    for name in "abc":
+        table.upsert([row(1, name)])
+        assert rows_of(table) == [row(1, name)]
+        table.delete("id = 1")
+        assert rows_of(table) == []
+
+
+def changes(*told: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"op": operation, **values} for operation, values in told]
+
+
+@pytest.mark.parametrize("how", PARTITIONINGS)
+def test_change_data_is_applied_in_its_order(how: Any) -> None:
+    table = new_table(**how)
+    done = table.ingest(
+        changes(
+            ("insert", row(1)),
+            ("insert", row(2)),
+            ("update_before", row(1)),
+            ("update_after", row(1, "b")),
+            ("delete", row(2)),
+            ("insert", row(2, "again")),
+            ("insert", row(3)),
+            ("delete", row(3)),
+        )
+    )
+    assert (done.rows_inserted, done.rows_deleted) == (5, 3)
+    assert rows_of(table) == [row(1, "b"), row(2, "again")]
+    moved = changes(("-U", row(1, "b")), ("+U", row(1, "c", "us")), ("+I", row(4)), ("-D", row(2, "again")))
+    table.ingest(pa.Table.from_pylist(moved))
+    assert rows_of(table) == [row(1, "c", "us"), row(4)]
+
+
+def test_an_update_without_its_old_row_takes_the_place_of_what_has_the_key() -> None:
+    table = new_table()
+    table.ingest(changes(("update_after", row(1, "a")), ("update_after", row(1, "b")), ("update_after", row(2))))
+    assert rows_of(table) == [row(1, "b"), row(2)]
+    # an old row of another key is none of it
+    table.ingest(changes(("update_before", row(2)), ("update_after", row(1, "c"))))
+    assert rows_of(table) == [row(1, "c")]
+
+
+def test_an_update_without_its_old_row_is_refused_where_that_may_be_in_another_partition() -> None:
+    table = new_table(**BY_REGION)
+    table.append([row(1)])
+    with pytest.raises(Unsupported, match="old row"):
+        table.ingest(changes(("update_after", row(1, "b", "us"))))
+    assert rows_of(table) == [row(1)]
+
+
+def test_inserts_of_change_data_replace_where_the_table_says_so() -> None:
+    table = new_table(properties={"write.upsert.enabled": "true"})
+    for name in "ab":
+        table.ingest(changes(("insert", row(1, name)), ("insert", row(2, name))))
+    assert rows_of(table) == [row(1, "b"), row(2, "b")]
+
+
+@pytest.mark.parametrize("operation", ["upsert", "", None, "I"])
+def test_an_unknown_operation_is_refused(operation: str | None) -> None:
+    table = new_table()
+    with pytest.raises(InvalidValue, match="operation"):
+        table.ingest([{"op": "insert", **row(1)}, {"op": operation, **row(2)}])
+    with pytest.raises(InvalidArgument, match="no column 'op'"):
+        table.ingest(pa.table({"id": [1]}))
+    with pytest.raises(InvalidArgument, match="operations are of type"):
+        table.ingest(pa.table({"id": [1], "op": [1]}))
+    assert table.change_store is not None
+    assert table.change_store.snapshots == ()
+
+
+def test_a_row_without_a_key_is_refused() -> None:
+    table = new_table("id BIGINT, name STRING")
+    for write in (table.append, table.upsert, table.overwrite_partitions, table.delete_keys):
+        with pytest.raises(InvalidValue, match="primary key"):
+            write([{"id": None}])
+    with pytest.raises(InvalidValue, match="primary key"):
+        table.ingest([{"op": "insert", "id": None}])
+    assert rows_of(table) == []
+
+
+def test_a_batch_is_applied_once() -> None:
+    table = new_table()
+    for _ in range(3):
+        table.ingest(changes(("insert", row(1))), batch_id="q/1")
+        table.append([row(2)], batch_id="q/2")
+        table.upsert([row(3)], batch_id="q/3")
+    assert ids_of(table) == [1, 2, 3]
+    assert table.change_store is not None
+    told = [one.summary.get(BATCH) for one in table.change_store.snapshots if TRANSACTION in one.summary]
+    assert told == ["q/1", "q/2", "q/3"]
+
+
+def test_a_batch_that_another_process_commits_meanwhile_is_not_applied_twice() -> None:
+    table = new_table()
+    other = type(table)("other", table.base_store, table.change_store, table.primary_key)
+
+    class Late:
+        """Rows that let another writer of the same batch come first."""
+
+        def __init__(self) -> None:
+            self.schema = pa.schema({"id": pa.int64()})
+
+        def __iter__(self) -> Any:
+            other.append([row(1)], batch_id="b")
+            yield pa.RecordBatch.from_pydict({"id": [1]}, schema=self.schema)
+
+    done = table.append(Late(), batch_id="b")
+    assert ids_of(table) == [1]
+    assert done.rows_inserted == 0
+    assert table.change_store is not None
+    live = {task.file.file_path for task in table.change_store.scan().plan().tasks()}
+    files = {file.location for file in table.store.list(f"{table.change_store.location}/data")}
+    assert {file.rpartition("/")[2] for file in files} == {file.rpartition("/")[2] for file in live}
+
+
+def test_what_was_worked_out_from_rows_that_changed_since_is_refused() -> None:
+    table = new_table(**BY_REGION)
+    table.append([row(1)])
+    other = new_view(table)
+    scan = type(table).scan
+
+    class Racing(type(table)):
+        def scan(self, *args: Any, **options: Any) -> Any:
+            found = scan(self, *args, **options)
+            other.append([row(1, "b", "us")])
+            return found
+
+    table.__class__ = Racing
+    with pytest.raises(CommitConflict, match="after its rows were read"):
+        table.upsert([row(1, "c", "ap")])
+    table.__class__ = Racing.__mro__[1]
+    assert rows_of(table.refresh()) == [row(1), row(1, "b", "us")]
+
+
+def new_view(table: Any) -> Any:
+    """The same table as another process has it."""
+    from frazil.catalog.mixed_folder import as_mixed
+    from frazil.opening import open_in
+
+    stores = [open_in(table.store, one.location, alone=True) for one in (table.base_store, table.change_store)]
+    return as_mixed("other", stores[0], stores[1], None)
+
+
+def test_transactions_are_ordered_by_their_beginning_and_seen_from_their_commit() -> None:
+    """A transaction that began first is older, however late it is committed."""
+    from frazil.mixed.keys import key_fields
+    from frazil.mixed.operations import Operation, all_of
+    from frazil.mixed.transactions import commit_changes
+    from frazil.mixed.writer import ChangeWriter
+    from frazil.model.conform import conform
+
+    table = new_table()
+    change = table.change_store
+    assert change is not None
+    early = table.begin_transaction("early")
+    table.upsert([row(1, "late")])
+    keys = key_fields(table.schema, table.primary_key)
+    batch = next(iter(conform([row(1, "early")], table.schema)))
+    files = ChangeWriter(change.metadata, change.store, keys, early).write([(batch, all_of(Operation.INSERT, 1))])
+    commit_changes(table.base_store, change, files, early)
+    assert rows_of(table.refresh()) == [row(1, "late")]
+    assert [one.summary.get(SIGNATURE) for one in change.snapshots if SIGNATURE in one.summary] == ["early", ""]
+
+
+def test_filters_do_not_bring_deleted_rows_back() -> None:
+    """A delete is seen although its row, or the row it was before, does not match."""
+    table = new_table()
+    table.append([row(1, "a"), row(2, "b")])
+    table.ingest(changes(("update_before", row(1, "other")), ("update_after", row(1, "z"))))
+    assert rows_of(table, where="name = 'a'") == []
+    assert rows_of(table, where="name = 'z'") == [row(1, "z")]
+    assert rows_of(table, where="name >= 'b'", columns=["id"]) == [{"id": 1}, {"id": 2}]
+    assert rows_of(table, where="id = 1 AND name = 'a'") == []
+
+
+def test_partition_filters_prune_the_change_store() -> None:
+    table = new_table(**BY_REGION)
+    table.append([row(n, region=region) for n, region in enumerate(["eu", "us", "ap"])])
+    plan = table.scan("region = 'us'").plan()
+    assert {task.partition_path for task in plan.tasks} == {"region=us"}
+    assert {one.place.type for one in plan.files()} == {FileType.INSERT}
+    assert ids_of(table, where="region = 'us'") == [1]
+
+
+def test_a_text_that_cannot_be_told_from_null_is_no_partition() -> None:
+    table = new_table(**BY_REGION)
+    for text in ("null", "__HIVE_DEFAULT_PARTITION__"):
+        with pytest.raises(InvalidValue, match="told from null"):
+            table.append([row(1, region=text)])
+    table.append([row(1, region=None), row(2, region="")])
+    assert ids_of(table) == [1, 2]
+
+
+def test_columns_and_limits_are_as_for_any_table() -> None:
+    table = new_table()
+    table.append([row(n) for n in range(5)])
+    table.delete("id = 3")
+    assert table.scan(columns=["name"], limit=2).to_arrow().to_pylist() == [{"name": "a"}] * 2
+    assert table.scan().select("region", "id").to_arrow().column_names == ["region", "id"]
+    assert table.scan(columns=[]).to_arrow().num_rows == 4
+    assert table.scan(limit=3).count() == 3
+    assert table.scan().to_arrow_batch_reader().read_all().num_rows == 4
+    assert len(set(table.scan(columns=["_file"]).to_arrow().column(0).to_pylist())) > 1
