@@ -11,7 +11,6 @@ import frazil
 from frazil.errors import (
     InvalidArgument,
     InvalidName,
-    InvalidSchema,
     NamespaceNotFound,
     TableAlreadyExists,
     TableNotFound,
@@ -127,19 +126,6 @@ def test_a_misspelt_name_gets_a_suggestion(lake: frazil.Lake) -> None:
         lake.table("bd.events")
     with pytest.raises(InvalidName, match=r'"namespace\.events"'):
         lake.table("events")
-
-
-def test_formats_to_come_and_formats_that_are_none_are_told_apart(lake: frazil.Lake) -> None:
-    for name in ("lance", "mixed"):
-        with pytest.raises(Unsupported):
-            lake.create_table("db.t", "id BIGINT", format=name)
-    with pytest.raises(InvalidArgument):
-        lake.create_table("db.t", "id BIGINT", format="xls")
-    with pytest.raises(InvalidSchema):
-        lake.create_table("db.t", 7)
-    with pytest.raises(InvalidArgument):
-        lake.create_table("db.t", "id BIGINT", partition_by=[7])  # type: ignore[list-item]
-    assert lake.list_namespaces() == []
 
 
 def test_a_table_can_be_at_a_place_of_its_own(lake: frazil.Lake, tmp_path: Path) -> None:

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from frazil.catalog.catalog import Catalog, Name
+from frazil.catalog.catalog import MIXED_STORE, Catalog, Name, table_exists_already
+from frazil.catalog.formats import ICEBERG, LANCE, MIXED, Placed, check_format, refuse
 from frazil.catalog.names import TableName, table_name
-from frazil.errors import CommitFailed, InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
+from frazil.errors import CommitFailed, FrazilError, InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
 from frazil.io.store import Stores
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from frazil.catalog.definition import TableDefinition
     from frazil.iceberg.committer import Committer, TableState
     from frazil.iceberg.table import IcebergTable
+    from frazil.lance.table import LanceTable
+    from frazil.mixed.table import MixedTable
 
+_Made = TypeVar("_Made", "LanceTable", "MixedTable")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):")
 _SQL = ("sqlite", "postgresql", "postgres")
 _REPLACE_ATTEMPTS = 5
@@ -103,6 +107,49 @@ class Lake:
 
     # Tables.
 
+    @overload
+    def create_table(
+        self,
+        name: Name,
+        schema: Any,
+        *,
+        format: Literal["lance"],
+        format_version: int | str | None = None,
+        properties: Mapping[str, str] | None = None,
+        location: str | None = None,
+        exist_ok: bool = False,
+    ) -> LanceTable: ...
+
+    @overload
+    def create_table(
+        self,
+        name: Name,
+        schema: Any,
+        *,
+        format: Literal["mixed"],
+        partition_by: str | Iterable[str] = (),
+        primary_key: Sequence[str] = (),
+        layout: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        location: str | None = None,
+        exist_ok: bool = False,
+    ) -> MixedTable: ...
+
+    @overload
+    def create_table(
+        self,
+        name: Name,
+        schema: Any,
+        *,
+        partition_by: str | Iterable[str] = (),
+        sort_by: str | Iterable[str] = (),
+        format: Literal["iceberg"] = "iceberg",
+        format_version: int | str | None = None,
+        properties: Mapping[str, str] | None = None,
+        location: str | None = None,
+        exist_ok: bool = False,
+    ) -> IcebergTable: ...
+
     def create_table(
         self,
         name: Name,
@@ -111,29 +158,105 @@ class Lake:
         partition_by: str | Iterable[str] = (),
         sort_by: str | Iterable[str] = (),
         format: str = "iceberg",  # noqa: A002 - the word for it
-        format_version: int | None = None,
+        format_version: int | str | None = None,
+        primary_key: Sequence[str] = (),
+        layout: str | None = None,
         properties: Mapping[str, str] | None = None,
         location: str | None = None,
         exist_ok: bool = False,
-    ) -> IcebergTable:
+    ) -> IcebergTable | LanceTable | MixedTable:
         """Make a table, and its namespace where that is missing.
 
         `schema` is a Frazil or pyarrow schema, a Spark StructType, or text such as `"id BIGINT, ts TIMESTAMP"`. With
         `exist_ok` a table that exists is returned as it is.
+
+        `format` is `"iceberg"`, `"lance"` (whose `format_version` is that of its data files, such as `"2.1"`), or
+        `"mixed"`: Amoro's tables, keyed if they have a `primary_key`, with `layout="sibling"` as today's Amoro lays
+        them out.
         """
         wanted = table_name(name)
-        definition = _definition(schema, partition_by, sort_by, format, format_version, properties)
+        kind = check_format(format)
         if exist_ok and self.catalog.table_exists(wanted.parts):
             return self.table(wanted.parts)
-        self.catalog.ensure_namespace(wanted.namespace)
-        first = definition.first_metadata(self._location(wanted, location))
         try:
-            state = self.catalog.create_table(wanted.parts, first)
+            if kind == LANCE:
+                refuse(kind, partition_by=partition_by, sort_by=sort_by, primary_key=primary_key, layout=layout)
+                return self._create_lance(wanted, schema, properties, location, format_version)
+            definition = _definition(schema, partition_by, sort_by, format_version, properties)
+            if kind == MIXED:
+                return self._create_mixed(wanted, definition, primary_key, layout, location)
+            refuse(kind, primary_key=primary_key, layout=layout)
+            self.catalog.ensure_namespace(wanted.namespace)
+            state = self.catalog.create_table(wanted.parts, definition.first_metadata(self._location(wanted, location)))
         except TableAlreadyExists:
             if not exist_ok:
                 raise
             return self.table(wanted.parts)
         return self._table(wanted, self.catalog.committer(wanted.parts), state)
+
+    def _create_lance(
+        self,
+        name: TableName,
+        schema: Any,
+        properties: Mapping[str, str] | None,
+        location: str | None,
+        file_version: int | str | None,
+    ) -> LanceTable:
+        from frazil.catalog.formats import create_lance
+
+        return self._placed(
+            name,
+            LANCE,
+            location,
+            lambda place: create_lance(
+                self.catalog.store,
+                place,
+                str(name),
+                schema,
+                properties or {},
+                None if file_version is None else str(file_version),
+            ),
+        )
+
+    def _create_mixed(
+        self,
+        name: TableName,
+        definition: TableDefinition,
+        primary_key: Sequence[str],
+        layout: str | None,
+        location: str | None,
+    ) -> MixedTable:
+        from frazil.catalog.mixed_folder import create_mixed_table
+        from frazil.mixed.layout import NESTED
+
+        chosen = NESTED if layout is None else layout
+
+        def make(place: str) -> MixedTable:
+            return create_mixed_table(
+                self.catalog.store, place, definition, primary_key=primary_key, layout=chosen, name=str(name)
+            )
+
+        if chosen == NESTED:
+            return self._placed(name, MIXED, location, make)
+        from frazil.catalog.filesystem import FilesystemCatalog
+
+        if not isinstance(self.catalog, FilesystemCatalog):
+            raise Unsupported(f"layout={layout!r} is for filesystem catalogs", hint="leave the layout out")
+        self._check_free(name)
+        return make(self._location(name, location))
+
+    def _placed(self, name: TableName, kind: str, location: str | None, make: Callable[[str], _Made]) -> _Made:
+        """Make a table of another format where it is to be, then name it: nobody sees a name without a table."""
+        self._check_free(name)
+        place = self._location(name, location)
+        made = make(place)
+        self.catalog.place(name.parts, Placed(kind, place))
+        return made
+
+    def _check_free(self, name: TableName) -> None:
+        self.catalog.ensure_namespace(name.namespace)
+        if self.catalog.table_exists(name.parts):
+            raise table_exists_already(name)
 
     def replace_table(
         self,
@@ -149,10 +272,11 @@ class Lake:
     ) -> IcebergTable:
         """Give a table another schema and no rows, in one step. Its history stays, and its former rows in it."""
         wanted = table_name(name)
+        _only_iceberg(format, "replaced")
         for attempt in range(1, _REPLACE_ATTEMPTS + 1):
             staged, committer = self._stage(
                 wanted,
-                _definition(schema, partition_by, sort_by, format, format_version, properties),
+                _definition(schema, partition_by, sort_by, format_version, properties),
                 location=None,
                 create=or_create,
                 replace=True,
@@ -183,18 +307,56 @@ class Lake:
         With `create` and not `replace` the name must be free; with `replace` and not `create` it must be a table's.
         """
         wanted = table_name(name)
-        definition = _definition(schema, partition_by, sort_by, format, format_version, properties)
+        _only_iceberg(format, "staged")
+        definition = _definition(schema, partition_by, sort_by, format_version, properties)
         staged, committer = self._stage(wanted, definition, location=location, create=create, replace=replace)
         return self._table(wanted, committer, staged)
 
-    def table(self, name: Name) -> IcebergTable:
-        """The table of that name; TableNotFound."""
-        wanted = table_name(name)
+    @overload
+    def table(self, name: Name, *, format: Literal["lance"]) -> LanceTable: ...
+
+    @overload
+    def table(self, name: Name, *, format: Literal["mixed"]) -> MixedTable: ...
+
+    @overload
+    def table(self, name: Name, *, format: Literal["iceberg"] | None = None) -> IcebergTable: ...
+
+    def table(self, name: Name, *, format: str | None = None) -> IcebergTable | LanceTable | MixedTable:  # noqa: A002
+        """The table of that name, whatever its format; TableNotFound.
+
+        With `format` a table of another one is refused, and type checkers know what it is.
+        """
+        found = self._any_table(table_name(name))
+        if format is not None and found.format != check_format(format):
+            raise InvalidArgument(f"{found.identifier} is a table of format {found.format}", hint="leave format out")
+        return found
+
+    def _any_table(self, wanted: TableName) -> IcebergTable | LanceTable | MixedTable:
         try:
             state = self.catalog.load_table(wanted.parts)
         except TableNotFound as error:
-            raise self._with_suggestions(error, wanted) from None
-        return self._table(wanted, self.catalog.committer(wanted.parts), state)
+            placed = self.catalog.placed(wanted.parts)
+            if placed is None:
+                raise self._with_suggestions(error, wanted) from None
+            from frazil.catalog.formats import open_placed
+
+            return open_placed(self.catalog.store, placed, str(wanted))
+        table = self._table(wanted, self.catalog.committer(wanted.parts), state)
+        return table if MIXED_STORE not in table.properties else self._with_change_store(table)
+
+    def _with_change_store(self, base: IcebergTable) -> IcebergTable | MixedTable:
+        """The mixed table whose base store is in the catalog under its name, the change store under another."""
+        from frazil.catalog.mixed_folder import as_mixed
+        from frazil.mixed.properties import BASE, CHANGE_IDENTIFIER, store_kind
+
+        if store_kind(base.properties) != BASE:
+            return base
+        twin = base.properties.get(CHANGE_IDENTIFIER)
+        change = None if twin is None else self._store_of(table_name(twin))
+        return as_mixed(base.identifier, base, change, None)
+
+    def _store_of(self, name: TableName) -> IcebergTable:
+        return self._table(name, self.catalog.committer(name.parts), self.catalog.load_table(name.parts))
 
     def tables(self, namespace: Name | None = None) -> list[str]:
         """The names of the tables in a namespace, or of all tables."""
@@ -214,7 +376,22 @@ class Lake:
 
     def drop_table(self, name: Name, *, purge: bool = False) -> None:
         """Forget a table; with `purge` delete its files too."""
+        twin = self._change_store_of(name)
         self.catalog.drop_table(name, purge=purge)
+        if twin is not None:
+            self.catalog.drop_table(twin, purge=purge)
+
+    def _change_store_of(self, name: Name) -> str | None:
+        """The table beside this one that is a part of it."""
+        try:
+            properties = self.catalog.load_table(name).metadata.properties
+        except FrazilError:  # what cannot be read can be dropped
+            return None
+        if MIXED_STORE not in properties:
+            return None
+        from frazil.mixed.properties import CHANGE_IDENTIFIER
+
+        return properties.get(CHANGE_IDENTIFIER)
 
     def rename_table(self, name: Name, to: Name) -> None:
         """Give a table another name. Its files stay where they are."""
@@ -351,20 +528,24 @@ def _definition(
     schema: Any,
     partition_by: str | Iterable[str],
     sort_by: str | Iterable[str],
-    format_name: str,
-    format_version: int | None,
+    format_version: int | str | None,
     properties: Mapping[str, str] | None,
 ) -> TableDefinition:
     from frazil.catalog.definition import TableDefinition
     from frazil.model.arrow import schema_from_anything
 
-    if format_name in ("lance", "mixed"):
-        raise Unsupported(f"tables of format {format_name!r} are not supported yet", hint='use format="iceberg"')
-    if format_name != "iceberg":
-        raise InvalidArgument(f"unknown table format {format_name!r}", hint='use format="iceberg"')
+    version = int(format_version) if isinstance(format_version, str) and format_version.isdecimal() else format_version
+    if isinstance(version, str):
+        raise InvalidArgument(f"format_version={version!r} is no version", hint="use 1, 2 or 3")
     return TableDefinition(
-        schema_from_anything(schema), _terms(partition_by), _terms(sort_by), dict(properties or {}), format_version
+        schema_from_anything(schema), _terms(partition_by), _terms(sort_by), dict(properties or {}), version
     )
+
+
+def _only_iceberg(format_name: str, done: str) -> None:
+    kind = check_format(format_name)
+    if kind != ICEBERG:
+        raise Unsupported(f"{kind} tables cannot be {done}", hint="drop the table, and create it anew")
 
 
 def _terms(given: str | Iterable[str]) -> tuple[str, ...]:

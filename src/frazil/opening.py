@@ -74,22 +74,15 @@ def _lance_table(store: Store, folder: str) -> LanceTable | None:
 
 
 def _open_nested(store: Store, folder: str, relocate: bool | str, primary_key: Sequence[str] | None) -> MixedTable:
-    from frazil.catalog.mixed_folder import as_mixed, missing_twin
-    from frazil.mixed.layout import nested
-    from frazil.mixed.properties import primary_key_of
+    from frazil.catalog.mixed_folder import open_mixed_folder
 
-    places = nested(folder)
-    try:
-        base = open_in(store, places.base, relocate=relocate, alone=True)
-    except TableNotFound:
-        raise missing_twin(places.base, "base") from None
-    try:
-        change = open_in(store, places.change, relocate=relocate, alone=True)
-    except TableNotFound:
-        if primary_key or primary_key_of(base.properties):
-            raise missing_twin(places.change, "change") from None
-        change = None
-    return as_mixed(locations.name(folder), base, change, primary_key)
+    return open_mixed_folder(
+        store,
+        folder,
+        locations.name(folder),
+        primary_key=primary_key,
+        open_store=lambda place: open_in(store, place, relocate=relocate, alone=True),
+    )
 
 
 def _with_twin(

@@ -6,14 +6,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from frazil.catalog.formats import Placed
 from frazil.catalog.names import Namespace, TableName, namespace_name, table_name
 from frazil.catalog.next_metadata import read_state
-from frazil.errors import InvalidArgument, NamespaceAlreadyExists, NamespaceNotFound, TableAlreadyExists, TableNotFound
+from frazil.errors import (
+    FrazilError,
+    InvalidArgument,
+    NamespaceAlreadyExists,
+    NamespaceNotFound,
+    TableAlreadyExists,
+    TableNotFound,
+)
 from frazil.iceberg.committer import Committer, TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.io import location as locations
 from frazil.io.store import Store
 
+MIXED_STORE = "mixed-format.table-store"
+"""The property of Iceberg tables that are one store of a mixed table: `base` or `change`."""
+_CHANGE_STORE = "_change_"
 Name = str | Sequence[str]
 """`"db.t"` or `("db", "t")`."""
 
@@ -107,6 +118,27 @@ class Catalog(ABC):
     def drop_table(self, name: Name, *, purge: bool = False) -> None:
         """Forget a table; with `purge` delete its files too, as far as its metadata knows them."""
 
+    def _visible(self, names: Iterable[TableName]) -> list[TableName]:
+        """In order, without the change stores that Amoro keeps beside the tables that they belong to."""
+        listed = sorted(names, key=str)
+        known = {name.name for name in listed}
+        return [name for name in listed if not (_base_of(name.name) in known and self._is_change_store(name))]
+
+    def _is_change_store(self, name: TableName) -> bool:
+        with suppress(FrazilError):
+            return self.load_table(name.parts).metadata.properties.get(MIXED_STORE, "").lower() == "change"
+        return False
+
+    # Tables of other formats: `list_tables`, `table_exists`, `rename_table` and `drop_table` know them too.
+
+    @abstractmethod
+    def placed(self, name: Name) -> Placed | None:
+        """A table of another format than Iceberg's: which, and where; None if there is none of that name."""
+
+    @abstractmethod
+    def place(self, name: Name, placed: Placed) -> None:
+        """Give a name to a table of another format that is there already; TableAlreadyExists."""
+
     def register_table(self, name: Name, metadata_location: str) -> TableState:
         """Take in a table that exists elsewhere, by one of its metadata files."""
         wanted = table_name(name)
@@ -124,6 +156,10 @@ class Catalog(ABC):
     @abstractmethod
     def default_location(self, name: Name) -> str:
         """Where a new table of that name gets its files."""
+
+
+def _base_of(name: str) -> str | None:
+    return name.removesuffix(_CHANGE_STORE) if name.endswith(_CHANGE_STORE) else None
 
 
 def check_namespace_properties(properties: Mapping[str, str] | None) -> dict[str, str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from frazil.catalog.catalog import Catalog, Name, check_namespace_properties, no_such_table, table_exists_already
 from frazil.catalog.folder_table import FolderCommitter
 from frazil.catalog.folders import child_files, child_folders, folder_exists, remove_empty_folder
+from frazil.catalog.formats import Placed, drop_placed, recognise
 from frazil.catalog.names import Namespace, TableName, namespace_name, table_name
 from frazil.errors import (
     AlreadyExists,
@@ -45,7 +46,7 @@ class FilesystemCatalog(Catalog):
         namespace = namespace_name(name)
         given = check_namespace_properties(properties)
         for depth in range(1, len(namespace) + 1):
-            if self._has_metadata(namespace[:depth]):
+            if self._is_table(namespace[:depth]):
                 raise AlreadyExists(f"{'.'.join(namespace[:depth])} is a table", hint="choose another name")
         taken = NamespaceAlreadyExists(f"namespace {'.'.join(namespace)} exists already", hint="use it as it is")
         if self.namespace_exists(namespace):
@@ -88,7 +89,7 @@ class FilesystemCatalog(Catalog):
         try:
             dropped = self.store.read(self._properties_file(namespace)).strip() == b"null"
         except FileMissing:
-            return folder_exists(self.store, self._folder(namespace)) and not self._has_metadata(namespace)
+            return folder_exists(self.store, self._folder(namespace)) and not self._is_table(namespace)
         return not dropped or any(self._tables(namespace))
 
     def load_namespace_properties(self, name: Name) -> dict[str, str]:
@@ -120,7 +121,26 @@ class FilesystemCatalog(Catalog):
         return state
 
     def table_exists(self, name: Name) -> bool:
-        return self.committer(name).exists()
+        return self.committer(name).exists() or self.placed(name) is not None
+
+    def placed(self, name: Name) -> Placed | None:
+        return recognise(self.store, self.default_location(name))
+
+    def place(self, name: Name, placed: Placed) -> None:
+        wanted = table_name(name)
+        self._require_free(wanted)
+        if locations.join(placed.location) != self.default_location(name):
+            raise Unsupported(
+                f"{wanted} cannot be at {placed.location}: in a filesystem catalog a table's name is its folder",
+                hint="leave the location out, or use a SQL catalog",
+            )
+
+    def _require_free(self, name: TableName) -> None:
+        self._require_namespace(name.namespace)
+        if self.committer(name.parts).exists():
+            raise table_exists_already(name)
+        if self.namespace_exists(name.parts):
+            raise TableAlreadyExists(f"{name} is a namespace", hint="choose another name")
 
     def create_table(self, name: Name, metadata: TableMetadata) -> TableState:
         return self._create(table_name(name), metadata, registered=False)
@@ -129,9 +149,9 @@ class FilesystemCatalog(Catalog):
         return self._create(name, state.metadata, registered=True)
 
     def _create(self, name: TableName, metadata: TableMetadata, *, registered: bool) -> TableState:
-        self._require_namespace(name.namespace)
-        if self.namespace_exists(name.parts):
-            raise TableAlreadyExists(f"{name} is a namespace", hint="choose another name")
+        self._require_free(name)
+        if self.placed(name.parts) is not None:
+            raise table_exists_already(name)
         try:
             return self.committer(name.parts).create(metadata, registered=registered)
         except TableAlreadyExists:
@@ -140,7 +160,7 @@ class FilesystemCatalog(Catalog):
     def list_tables(self, namespace: Name) -> list[TableName]:
         outer = namespace_name(namespace)
         self._require_namespace(outer)
-        return list(self._tables(outer))
+        return self._visible(self._tables(outer))
 
     def _tables(self, namespace: Namespace) -> Iterator[TableName]:
         names = (TableName(namespace, child) for child in self._children(namespace))
@@ -159,7 +179,10 @@ class FilesystemCatalog(Catalog):
         try:
             committer.drop(purge=purge)
         except TableNotFound:
-            raise no_such_table(wanted) from None
+            placed = self.placed(wanted.parts)
+            if placed is None:
+                raise no_such_table(wanted) from None
+            drop_placed(self.store, placed, purge=purge)
         if purge:
             remove_empty_folder(self.store, committer.folder)
 
@@ -187,6 +210,9 @@ class FilesystemCatalog(Catalog):
                 continue  # not made by a catalog: hidden folders and the like
             names.append(name)
         return names
+
+    def _is_table(self, parts: tuple[str, ...]) -> bool:
+        return self._has_metadata(parts) or recognise(self.store, self._folder(parts)) is not None
 
     def _has_metadata(self, parts: tuple[str, ...]) -> bool:
         """Whether a folder is a table's, or that of a table that was dropped and left its files."""

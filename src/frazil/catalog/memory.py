@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from frazil import ambient
 from frazil.catalog.catalog import Name, check_namespace_properties, no_such_table, table_exists_already
+from frazil.catalog.formats import Placed
 from frazil.catalog.names import Namespace, TableName, namespace_name, table_name
 from frazil.catalog.pointer import PointerCatalog
 from frazil.errors import NamespaceAlreadyExists, NamespaceNotEmpty
@@ -29,6 +30,7 @@ class MemoryCatalog(PointerCatalog):
         self._lock = threading.Lock()
         self._namespaces: dict[Namespace, dict[str, str]] = {}
         self._pointers: dict[TableName, str] = {}
+        self._placed: dict[TableName, Placed] = {}
 
     def __repr__(self) -> str:
         return f"MemoryCatalog({self.warehouse!r})"
@@ -48,7 +50,7 @@ class MemoryCatalog(PointerCatalog):
         self._require_namespace(namespace)
         with self._lock:
             inner = [".".join(one) for one in self._namespaces if one[:-1] == namespace]
-            inner += [str(table) for table in self._pointers if table.namespace == namespace]
+            inner += [str(table) for table in self._all() if table.namespace == namespace]
             if inner:
                 raise NamespaceNotEmpty(
                     f"namespace {'.'.join(namespace)} is not empty: it has {inner[0]}",
@@ -82,17 +84,40 @@ class MemoryCatalog(PointerCatalog):
         outer = namespace_name(namespace)
         self._require_namespace(outer)
         with self._lock:
-            return sorted((table for table in self._pointers if table.namespace == outer), key=str)
+            found = [table for table in self._all() if table.namespace == outer]
+        return self._visible(found)
+
+    def _all(self) -> list[TableName]:
+        return [*self._pointers, *self._placed]
 
     def rename_table(self, name: Name, to: Name) -> None:
         old, new = table_name(name), table_name(to)
         self._require_namespace(new.namespace)
         with self._lock:
-            if old not in self._pointers:
+            if old not in self._all():
                 raise no_such_table(old)
-            if new in self._pointers:
+            if new in self._all():
                 raise table_exists_already(new)
-            self._pointers[new] = self._pointers.pop(old)
+            if old in self._placed:
+                self._placed[new] = self._placed.pop(old)
+            else:
+                self._pointers[new] = self._pointers.pop(old)
+
+    def placed(self, name: Name) -> Placed | None:
+        with self._lock:
+            return self._placed.get(table_name(name))
+
+    def place(self, name: Name, placed: Placed) -> None:
+        wanted = table_name(name)
+        self._require_namespace(wanted.namespace)
+        with self._lock:
+            if wanted in self._all():
+                raise table_exists_already(wanted)
+            self._placed[wanted] = placed
+
+    def _displace(self, name: TableName) -> Placed | None:
+        with self._lock:
+            return self._placed.pop(name, None)
 
     def _pointer(self, name: TableName) -> str | None:
         with self._lock:
@@ -100,7 +125,7 @@ class MemoryCatalog(PointerCatalog):
 
     def _swap(self, name: TableName, old: str | None, new: str) -> bool:
         with self._lock:
-            if self._pointers.get(name) != old:
+            if self._pointers.get(name) != old or name in self._placed:
                 return False
             self._pointers[name] = new
             return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from frazil.catalog.definition import TableDefinition
@@ -97,6 +97,35 @@ def is_nested(store: Store, folder: str) -> bool:
     if FolderCommitter(store, folder).exists():
         return False
     return any(FolderCommitter(store, place).exists() for place in (places.base, places.change))
+
+
+def open_mixed_folder(
+    store: Store,
+    folder: str,
+    name: str,
+    *,
+    primary_key: Sequence[str] | None = None,
+    open_store: Callable[[str], IcebergTable] | None = None,
+) -> MixedTable:
+    """The table whose stores are in a folder. `open_store` gives the one in a place, if it is not simply there."""
+    opened = open_store or (lambda place: _store_table(store, place))
+    places = nested(folder)
+    try:
+        base = opened(places.base)
+    except TableNotFound:
+        raise missing_twin(places.base, "base") from None
+    try:
+        change = opened(places.change)
+    except TableNotFound:
+        if primary_key or primary_key_of(base.properties):
+            raise missing_twin(places.change, "change") from None
+        change = None
+    return as_mixed(name, base, change, primary_key)
+
+
+def _store_table(store: Store, place: str) -> IcebergTable:
+    committer = FolderCommitter(store, place)
+    return IcebergTable(locations.name(place), store, committer, committer.load())
 
 
 def as_mixed(

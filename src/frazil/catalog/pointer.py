@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from frazil import ambient
 from frazil.catalog.catalog import Catalog, Name, no_such_table, table_exists_already
+from frazil.catalog.formats import Placed, drop_placed
 from frazil.catalog.names import TableName, table_name
 from frazil.catalog.next_metadata import (
     delete_removed,
@@ -47,6 +48,10 @@ class PointerCatalog(Catalog):
         """Take the table out of the catalog and return where it pointed; None if there was no such table."""
 
     @abstractmethod
+    def _displace(self, name: TableName) -> Placed | None:
+        """Take a table of another format out of the catalog and return it; None if there was none of that name."""
+
+    @abstractmethod
     def _names_below(self, folder: str) -> list[str]:
         """The tables whose metadata is in this folder: one metadata file may be registered under two names."""
 
@@ -58,12 +63,12 @@ class PointerCatalog(Catalog):
         return read_state(self.store, location)
 
     def table_exists(self, name: Name) -> bool:
-        return self._pointer(table_name(name)) is not None
+        return self._pointer(table_name(name)) is not None or self.placed(name) is not None
 
     def create_table(self, name: Name, metadata: TableMetadata) -> TableState:
         wanted = table_name(name)
         self._require_namespace(wanted.namespace)
-        if self._pointer(wanted) is not None:
+        if self.table_exists(wanted.parts):
             raise table_exists_already(wanted)
         location = write_metadata_file(self.store, metadata, None)
         try:
@@ -139,6 +144,11 @@ class PointerCatalog(Catalog):
 
     def drop_table(self, name: Name, *, purge: bool = False) -> None:
         wanted = table_name(name)
+        placed = self._displace(wanted)
+        if placed is not None:
+            if purge:
+                drop_placed(self.store, placed, purge=True)
+            return
         state = None
         if purge:
             # before the name is gone: a table that cannot be purged stays

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
 from frazil.catalog.catalog import Name, check_namespace_properties, no_such_table, table_exists_already
+from frazil.catalog.formats import LANCE, MIXED, Placed
 from frazil.catalog.names import Namespace, TableName, namespace_name, table_name
 from frazil.catalog.pointer import PointerCatalog
 from frazil.errors import (
@@ -26,6 +27,7 @@ from frazil.errors import (
     MissingDependency,
     NamespaceAlreadyExists,
     NamespaceNotEmpty,
+    Unsupported,
 )
 from frazil.io.store import Store
 
@@ -33,6 +35,8 @@ _EXISTS = "exists"
 """The property whose presence makes a namespace, as Java's catalog has it; never shown."""
 
 _TABLE = "TABLE"
+_OTHERS = {LANCE: "LANCE", MIXED: "MIXED"}
+"""Tables of other formats, which Iceberg's engines pass over as they do views: their location is the folder."""
 _SCHEMA = sa.MetaData()
 _TABLES = sa.Table(
     "iceberg_tables",
@@ -182,15 +186,16 @@ class SqlCatalog(PointerCatalog):
         outer = namespace_name(namespace)
         self._require_namespace(outer)
         chosen = sa.select(_TABLES.c.table_name).where(
-            self._rows_in(_TABLES.c.table_namespace, outer), self._not_a_view()
+            self._rows_in(_TABLES.c.table_namespace, outer), self._any_table()
         )
         with self._reading() as connection:
-            return sorted((TableName(outer, name) for (name,) in connection.execute(chosen)), key=str)
+            found = [TableName(outer, name) for (name,) in connection.execute(chosen)]
+        return self._visible(found)
 
     def rename_table(self, name: Name, to: Name) -> None:
         old, new = table_name(name), table_name(to)
         self._require_namespace(new.namespace)
-        change = sa.update(_TABLES).where(self._row(old), self._not_a_view())
+        change = sa.update(_TABLES).where(self._row(old), self._any_table())
         try:
             with self._writing() as connection:
                 done = connection.execute(
@@ -202,7 +207,7 @@ class SqlCatalog(PointerCatalog):
             raise no_such_table(old)
 
     def _pointer(self, name: TableName) -> str | None:
-        chosen = sa.select(_TABLES.c.metadata_location).where(self._row(name), self._not_a_view())
+        chosen = sa.select(_TABLES.c.metadata_location).where(self._row(name), self._iceberg_table())
         with self._reading() as connection:
             found = connection.execute(chosen).first()
         return None if found is None else found[0]
@@ -217,7 +222,7 @@ class SqlCatalog(PointerCatalog):
                 if old is None:
                     connection.execute(sa.insert(_TABLES).values(**self._new_row(name, new)))
                     return True
-                known = (self._row(name), self._not_a_view(), _TABLES.c.metadata_location == old)
+                known = (self._row(name), self._iceberg_table(), _TABLES.c.metadata_location == old)
                 change = sa.update(_TABLES).where(*known)
                 done = connection.execute(change.values(metadata_location=new, previous_metadata_location=old))
                 return bool(done.rowcount == 1)
@@ -235,7 +240,7 @@ class SqlCatalog(PointerCatalog):
         return {**row, "iceberg_type": _TABLE} if self._has_type else row
 
     def _remove(self, name: TableName) -> str | None:
-        chosen = (self._row(name), self._not_a_view())
+        chosen = (self._row(name), self._iceberg_table())
         with self._writing() as connection:
             for _ in range(10):
                 found = connection.execute(sa.select(_TABLES.c.metadata_location).where(*chosen)).first()
@@ -245,6 +250,41 @@ class SqlCatalog(PointerCatalog):
                 if connection.execute(sa.delete(_TABLES).where(*chosen, as_seen)).rowcount == 1:
                     return str(found[0])
         raise CatalogError(f"table {name} is being written to", hint="try again when its writers are done")
+
+    def placed(self, name: Name) -> Placed | None:
+        if not self._has_type:
+            return None
+        with self._reading() as connection:
+            return self._placed(connection, table_name(name))
+
+    def _placed(self, connection: sa.Connection, name: TableName) -> Placed | None:
+        chosen = sa.select(_TABLES.c.iceberg_type, _TABLES.c.metadata_location).where(self._row(name))
+        found = connection.execute(chosen.where(_TABLES.c.iceberg_type.in_(_OTHERS.values()))).first()
+        return None if found is None else Placed(found[0].lower(), found[1])
+
+    def place(self, name: Name, placed: Placed) -> None:
+        wanted = table_name(name)
+        self._require_namespace(wanted.namespace)
+        if not self._has_type:
+            raise Unsupported(
+                f"this catalog's tables have no column iceberg_type, and so no place for {placed.format} tables",
+                hint="ALTER TABLE iceberg_tables ADD COLUMN iceberg_type VARCHAR(5), as Iceberg's catalog does",
+            )
+        row = {**self._new_row(wanted, placed.location), "iceberg_type": _OTHERS[placed.format]}
+        try:
+            with self._writing() as connection:
+                connection.execute(sa.insert(_TABLES).values(**row))
+        except IntegrityError:
+            raise table_exists_already(wanted) from None
+
+    def _displace(self, name: TableName) -> Placed | None:
+        if not self._has_type:
+            return None
+        with self._writing() as connection:
+            found = self._placed(connection, name)
+            if found is not None:
+                connection.execute(sa.delete(_TABLES).where(self._row(name)))
+        return found
 
     def _names_below(self, folder: str) -> list[str]:
         """Of all catalogs in the database: those of another name may hold the same files."""
@@ -258,7 +298,11 @@ class SqlCatalog(PointerCatalog):
     def _row(self, name: TableName) -> sa.ColumnElement[bool]:
         return sa.and_(self._rows_in(_TABLES.c.table_namespace, name.namespace), _TABLES.c.table_name == name.name)
 
-    def _not_a_view(self) -> sa.ColumnElement[bool]:
+    def _any_table(self) -> sa.ColumnElement[bool]:
+        others = _TABLES.c.iceberg_type.in_(_OTHERS.values()) if self._has_type else sa.false()
+        return sa.or_(self._iceberg_table(), others)
+
+    def _iceberg_table(self) -> sa.ColumnElement[bool]:
         if not self._has_type:
             return sa.true()
         return sa.or_(_TABLES.c.iceberg_type == _TABLE, _TABLES.c.iceberg_type.is_(None))
