@@ -31,6 +31,7 @@ from frazil.lance.rebase import Change, rebased
 from frazil.lance.version import LanceVersion
 
 ATTEMPTS = 50
+HINT_EVERY = 16
 _WAIT_MS, _LONGEST_MS = 5, 1_000
 
 
@@ -70,7 +71,7 @@ def commit(history: History, change: Change, *, attempts: int = ATTEMPTS) -> Lan
 
 def create(history: History, manifest: Manifest, transaction: Transaction) -> LanceVersion:
     """Make the first version of a table; AlreadyExists if there is one."""
-    if history.files():
+    if history.newest() is not None:
         raise _already_there(history)
     manifest.version = 1
     stamp(manifest)
@@ -89,9 +90,11 @@ def _already_there(history: History) -> AlreadyExists:
 
 
 def _newest(history: History, base: LanceVersion) -> LanceVersion:
-    """The newest version, which most often is the one that the change was worked out on."""
-    newest = max(history.files(), default=0)
-    return base if newest == base.version else history.latest()
+    """The version to begin with: most often the one that the change was worked out on is the newest still.
+
+    If it is not, there is a manifest already where the next one is to be put, or it is found out afterwards.
+    """
+    return base if history.store.exists(base.location) else history.latest()
 
 
 def _between(history: History, base: LanceVersion, newest: LanceVersion) -> list[tuple[int, Transaction | None]]:
@@ -167,11 +170,13 @@ def _unknown(place: str, error: FrazilError) -> CommitStateUnknown:
 def _is_displaced(history: History, version: int) -> bool:
     """Whether newer versions were there before this one, which then was put in the place of one cleaned up."""
     try:
+        newest = history.newest()
+        if newest is None or newest[0] <= version:
+            return False
         files = history.files()
     except FrazilError:
         return False  # the version is there: failing to look around must not look like failing to commit
-    newer = [number for number in files if number > version]
-    if not newer or version not in files:
+    if version not in files:
         return False
     mine: FileInfo = files[version]
     following = files.get(version + 1)
@@ -179,7 +184,9 @@ def _is_displaced(history: History, version: int) -> bool:
 
 
 def _write_hint(history: History, version: int) -> None:
-    """Tell others where to look first. Nobody relies on it, so it may fail."""
+    """Tell others where to look first. Nobody relies on it, so it may be some versions old, and may fail."""
+    if version % HINT_EVERY != 0:
+        return
     with suppress(FrazilError):
         place = locations.join(history.folder, layout.VERSIONS, layout.HINT)
         history.store.write(place, json.dumps({"version": version}).encode())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ VERSIONS = {"2.0": (2, 0), "2.1": (2, 1), "2.2": (2, 2)}
 """The versions of data files that we read and write."""
 
 _AS_STORED = {(0, 3): (2, 0)}
-_readers: Recent[tuple[str, int, tuple[str, ...] | None], Any] = Recent(256)
+_readers: Recent[tuple[Hashable, int, tuple[str, ...] | None], Any] = Recent(256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,20 @@ def check_columns(ref: FileRef) -> None:
 
 def open_reader(store: Store, ref: FileRef, columns: Sequence[str] | None) -> Any:
     """A reader of some columns, by their names in the file. Readers that were used lately are kept open."""
-    key = (ref.location, ref.size, None if columns is None else tuple(columns))
+    uri, options = _target(store, ref.location)
+    key = (known_as(store, ref.location), ref.size, None if columns is None else tuple(columns))
     reader = _readers.get(key)
     if reader is None:
         with _errors(ref.location):
-            uri, options = _target(store, ref.location)
             reader = _pylance().LanceFileReader(uri, options, None if columns is None else list(columns))
         _readers.put(key, reader)
     return reader
+
+
+def known_as(store: Store, location: str) -> Hashable:
+    """What a file may be remembered by: who may not read it does not find what another has read."""
+    uri, options = _target(store, location)
+    return uri, None if options is None else tuple(sorted(options.items()))
 
 
 def read_all(reader: Any, ref: FileRef, batch_rows: int) -> Iterator[pa.RecordBatch]:

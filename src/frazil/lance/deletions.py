@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from frazil.errors import MalformedData
 from frazil.io import location as locations
 from frazil.io.roaring import deserialize32, serialize32
 from frazil.io.store import Store
+from frazil.lance.data_files import known_as
 from frazil.lance.layout import DELETIONS, deletion_name
 from frazil.lance.proto.messages import DeletionFile
 from frazil.recent import Recent
@@ -22,7 +24,7 @@ BITMAP_ABOVE = 5_000
 """Up to so many offsets are written as an Arrow array."""
 
 Offsets = npt.NDArray[np.int64]
-_known: Recent[tuple[str, int], Offsets] = Recent(64 << 20, lambda offsets: offsets.nbytes + 64)
+_known: Recent[tuple[Hashable, int], Offsets] = Recent(64 << 20, lambda offsets: offsets.nbytes + 64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ def read_deletions(store: Store, ref: DeletionRef | None) -> Offsets:
     """The deleted offsets, ascending. Such files never change, so what was read lately is remembered."""
     if ref is None:
         return np.empty(0, np.int64)
-    key = (ref.location, ref.count)
+    key = (known_as(store, ref.location), ref.count)
     found = _known.get(key)
     if found is None:
         data = store.read(ref.location)

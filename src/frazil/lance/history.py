@@ -33,15 +33,26 @@ class History:
                 found[version] = file
         return dict(sorted(found.items()))
 
+    def newest(self) -> tuple[int, FileInfo] | None:
+        """The newest version's number and file. In the second naming it comes first, and the listing ends there."""
+        found: tuple[int, FileInfo] | None = None
+        for file in self.store.list(locations.join(self.folder, layout.VERSIONS)):
+            name = locations.name(file.location)
+            version = layout.version_of(name)
+            if version is not None and (found is None or version > found[0]):
+                found = (version, file)
+            if version is not None and layout.naming_of(name) is layout.V2:
+                break
+        return found
+
     def latest(self) -> LanceVersion:
         """The newest version; TableNotFound if there is none."""
         for _ in range(3):
-            files = self.files()
-            if not files:
+            found = self.newest()
+            if found is None:
                 break
-            newest = max(files)
             with suppress(FileMissing):  # gone since it was listed: by a clean-up, so there is a newer one
-                return self._load(files[newest].location, newest)
+                return self._load(found[1].location, found[0])
         raise TableNotFound(
             f"there is no Lance table at {self.folder}", hint=f"its versions would be in {self.folder}/_versions"
         )

@@ -6,7 +6,7 @@ The filter's columns are read first; where few rows match, of the other columns 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from frazil.errors import MalformedData, Unsupported
 from frazil.io.store import Store
-from frazil.lance.data_files import FileRef, open_reader, read_all, take_rows
+from frazil.lance.data_files import FileRef, known_as, open_reader, read_all, take_rows
 from frazil.lance.deletions import read_deletions
 from frazil.lance.file_columns import FileColumns, file_columns
 from frazil.lance.plan import (
@@ -47,7 +47,7 @@ TAKE_BELOW = 1 / 16
 FILTER_ROWS = 65_536
 """How many rows the filter looks at at a time."""
 
-_schemas: Recent[tuple[str, int], pa.Schema] = Recent(4096)
+_schemas: Recent[tuple[Hashable, int], pa.Schema] = Recent(4096)
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ class FragmentReader:
         return found
 
     def _file_schema(self, ref: FileRef) -> pa.Schema:
-        key = (ref.location, ref.size)
+        key = (known_as(self.store, ref.location), ref.size)
         schema = _schemas.get(key)
         if schema is None:
             schema = open_reader(self.store, ref, None).metadata().schema
