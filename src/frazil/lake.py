@@ -194,6 +194,9 @@ class Lake:
             state = self.catalog.load_table(wanted.parts)
         except TableNotFound as error:
             raise self._with_suggestions(error, wanted) from None
+        from frazil.mixed.properties import refuse_part
+
+        refuse_part(state.metadata.properties, state.metadata.location)
         return self._table(wanted, self.catalog.committer(wanted.parts), state)
 
     def tables(self, namespace: Name | None = None) -> list[str]:
