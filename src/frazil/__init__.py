@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.table import IcebergTable as IcebergTable
     from frazil.lake import Lake as Lake
     from frazil.lake import connect as connect
+    from frazil.mixed.table import MixedTable as MixedTable
     from frazil.model.expressions import col as col
     from frazil.model.schema import Schema as Schema
     from frazil.opening import open as open  # noqa: A004 - frazil.open reads as what it does
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "IcebergTable": "frazil.iceberg.table",
     "Lake": "frazil.lake",
+    "MixedTable": "frazil.mixed.table",
     "Schema": "frazil.model.schema",
     "col": "frazil.model.expressions",
     "connect": "frazil.lake",
@@ -33,7 +35,7 @@ _LAZY = {
 }
 
 
-__all__ = ["FrazilError", "IcebergTable", "Lake", "Schema", "__version__", "col", "connect", "open"]
+__all__ = ["FrazilError", "IcebergTable", "Lake", "MixedTable", "Schema", "__version__", "col", "connect", "open"]
 
 
 def __getattr__(name: str) -> Any:

@@ -347,9 +347,10 @@ class Lake:
     def _with_change_store(self, base: IcebergTable) -> IcebergTable | MixedTable:
         """The mixed table whose base store is in the catalog under its name, the change store under another."""
         from frazil.catalog.mixed_folder import as_mixed
-        from frazil.mixed.properties import BASE, CHANGE_IDENTIFIER, store_kind
+        from frazil.mixed.properties import BASE, CHANGE_IDENTIFIER, refuse_part, store_kind
 
         if store_kind(base.properties) != BASE:
+            refuse_part(base.properties, base.location)
             return base
         twin = base.properties.get(CHANGE_IDENTIFIER)
         change = None if twin is None else self._store_of(table_name(twin))

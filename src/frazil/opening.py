@@ -96,11 +96,11 @@ def _with_twin(
     """A table as it is, or with its change store if it is the base store of a mixed one."""
     from frazil.catalog.mixed_folder import as_mixed, missing_twin
     from frazil.mixed.layout import twin
-    from frazil.mixed.properties import BASE, primary_key_of, store_kind
+    from frazil.mixed.properties import BASE, primary_key_of, refuse_part, store_kind
 
     kind = store_kind(table.properties)
     if change is None and kind != BASE and not primary_key:
-        _refuse_part(table)
+        refuse_part(table.properties, table.location)
         return table
     if change is None and not (primary_key or primary_key_of(table.properties)):
         return as_mixed(table.identifier, table, None, None)
@@ -116,18 +116,6 @@ def _table_folder(place: str) -> str:
     return _folder_of(place) if _is_metadata_name(place) else place
 
 
-def _refuse_part(table: IcebergTable) -> None:
-    """Refuse one store of a keyed table where a whole table is meant: it has rows too many or too few."""
-    from frazil.mixed.properties import CHANGE, primary_key_of, store_kind
-
-    kind = store_kind(table.properties)
-    if kind == CHANGE or (kind is not None and primary_key_of(table.properties)):
-        raise Unsupported(
-            f"{table.location} is the {kind} store of a mixed table, and not a table of its own",
-            hint="open the table's folder with frazil.open: its stores are table.base_store and table.change_store",
-        )
-
-
 def open_in(
     store: Store, path: str | Path, *, name: str | None = None, relocate: bool | str = False, alone: bool = False
 ) -> IcebergTable:
@@ -137,6 +125,7 @@ def open_in(
     """
     from frazil.catalog.next_metadata import read_state
     from frazil.iceberg.table import IcebergTable
+    from frazil.mixed.properties import refuse_part
 
     if not isinstance(relocate, bool | str):
         raise InvalidArgument(f"relocate={relocate!r} names no folder", hint="use True, or the old folder as text")
@@ -155,7 +144,7 @@ def open_in(
     committer = _committer(store, folder, state, exact=chosen == place)
     table = IcebergTable(name or locations.name(folder) or folder, store, committer, state)
     if not alone:
-        _refuse_part(table)
+        refuse_part(table.properties, table.location)
     return table
 
 

@@ -158,3 +158,11 @@ def test_what_cannot_be_a_table_is_refused() -> None:
         new_table(layout="elsewhere")
     with pytest.raises(InvalidArgument, match="format version 2"):
         new_table(properties={"format-version": "3"})
+
+
+def test_a_lake_does_not_take_a_store_for_a_table(tmp_path: Path) -> None:
+    new_table(layout="sibling", folder=str(tmp_path / "db/t")).append([row(1)])
+    lake = frazil.connect(tmp_path)
+    for name in ("db.t", "db.t_change_"):
+        with pytest.raises(Unsupported, match="store of a mixed table"):
+            lake.table(name)

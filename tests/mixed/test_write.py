@@ -258,6 +258,19 @@ def test_filters_do_not_bring_deleted_rows_back() -> None:
     assert rows_of(table, where="id = 1 AND name = 'a'") == []
 
 
+def test_what_a_filter_says_of_the_key_holds_for_deletes_too() -> None:
+    table = new_table()
+    table.append([row(n) for n in range(20)])
+    table.upsert([row(n, "b") for n in range(20)])
+    plan = table.scan("id = 7 AND name = 'a' AND (id < 9 OR name = 'z')").plan()
+    told = {str(one.task.residual) for task in plan.tasks for one in task.deletes}
+    assert told == {"id = 7"}
+    assert rows_of(table, where="id = 7") == [row(7, "b")]
+    assert rows_of(table, where="id = 7 AND name = 'a'") == []
+    assert ids_of(table, where="id = 7 OR name = 'b'") == list(range(20))
+    assert ids_of(table, where="NOT (id = 7)") == [n for n in range(20) if n != 7]
+
+
 def test_partition_filters_prune_the_change_store() -> None:
     table = new_table(**BY_REGION)
     table.append([row(n, region=region) for n, region in enumerate(["eu", "us", "ap"])])

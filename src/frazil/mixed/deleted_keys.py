@@ -31,6 +31,11 @@ class DeletedKeys:
         self._transactions = transactions[latest]
         self._offsets = offsets[latest]
 
+    @property
+    def is_cheap(self) -> bool:
+        """Whether a lookup costs no more than its rows; else many rows should be looked up together."""
+        return isinstance(self._lookup, _Numbers)
+
     def __len__(self) -> int:
         return len(self._transactions)
 

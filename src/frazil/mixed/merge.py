@@ -21,8 +21,8 @@ from frazil.mixed.plan import MixedPlan, NodeTask, PlannedFile, StoreState
 from frazil.model.arrow import schema_to_arrow
 from frazil.model.schema import Schema
 
-CHUNK_ROWS = 1 << 20
-"""Rows looked up together: each lookup of texts has a cost of its own."""
+LOOKUP_ROWS = 1 << 20
+"""Rows looked up together where each lookup has a cost of its own."""
 
 
 @dataclass
@@ -73,15 +73,20 @@ class MergeReader:
         if deleted is None:
             yield from reader.read(one.task)
             return
-        for rows in _chunks(replace(reader, output=schema).read(one.task)):
-            columns = [leaf(rows, schema, number) for number in self.keys]
+        most = 1 if deleted.is_cheap else LOOKUP_ROWS
+        for batches in _together(replace(reader, output=schema).read(one.task), most):
+            columns = [pa.concat_arrays([leaf(rows, schema, key) for rows in batches]) for key in self.keys]
             offsets: Ints | int = BASE_OFFSET
             if schema.fields[-1].id == FILE_OFFSET.id:
-                offsets = _offsets(rows.column(rows.num_columns - 1))
+                offsets = np.concatenate([_offsets(rows.column(rows.num_columns - 1)) for rows in batches])
             kept = deleted.kept(columns, one.transaction_id, offsets)
-            left = rows if kept.all() else rows.filter(pa.array(kept))
-            if left.num_rows:
-                yield self._project(left, schema)
+            start = 0
+            for rows in batches:
+                mask = kept[start : start + rows.num_rows]
+                start += rows.num_rows
+                left = rows if mask.all() else rows.filter(pa.array(mask))
+                if left.num_rows:
+                    yield self._project(left, schema)
 
     def _project(self, rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
         places = {column.id: place for place, column in enumerate(schema.fields)}
@@ -126,18 +131,18 @@ def _offsets(column: pa.Array) -> Ints:
     return offsets
 
 
-def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in larger batches."""
+def _together(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
+    """Batches in groups of so many rows, or more."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
-        if rows >= CHUNK_ROWS:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+        if rows >= most:
+            yield held
             held, rows = [], 0
     if held:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+        yield held
 
 
 def read_merged(reader: MergeReader) -> pa.Table:

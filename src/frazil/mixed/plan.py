@@ -6,7 +6,7 @@ Any engine can execute it: this process does in `frazil.mixed.merge`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
@@ -23,7 +23,8 @@ from frazil.mixed.file_names import FilePlace, FileType, parse_base, parse_chang
 from frazil.mixed.optimized import Optimized
 from frazil.mixed.tree import related
 from frazil.mixed.visible import PartitionPaths, check_paths, is_visible
-from frazil.model.expressions import AlwaysTrue, Expression
+from frazil.model.binding import field_ids
+from frazil.model.expressions import AlwaysTrue, And, Expression, and_
 from frazil.model.schema import Schema
 
 LAST = 2**63 - 1
@@ -174,13 +175,15 @@ def plan_merge(
     schema: Schema,
     where: Expression,
     *,
+    keys: Collection[int] = (),
     case_sensitive: bool = True,
     last_sequence: int = LAST,
 ) -> MixedPlan:
     """Plan a read of both stores, of changes up to a sequence number.
 
     Filters prune base files by all they tell. Of change files only the partitions are pruned: a delete must be seen
-    whatever else its row says.
+    whatever else its row says. What a filter says about the key alone, given the ids of its columns, holds for a delete
+    as for the rows it deletes.
     """
     paths = PartitionPaths(base.metadata)
     of_base = base.plan(schema, where, case_sensitive=case_sensitive)
@@ -189,6 +192,7 @@ def plan_merge(
     for task in of_base.tasks():
         _put(groups, PlannedFile(task, parse_base(task.file.file_path), paths.of(task.file)))
     changes = list(of_change.tasks())
+    of_keys = about(of_change.filter, keys)
     check_paths((task.file for task in changes), paths, optimized)
     for task in changes:
         path = paths.of(task.file)
@@ -196,13 +200,19 @@ def plan_merge(
         if is_visible(task.file, path, optimized) and task.file.data_sequence_number <= last_sequence:
             place = parse_change(task.file.file_path, task.file.data_sequence_number)
             if place.type is FileType.EQ_DELETE:
-                task = replace(task, residual=AlwaysTrue())
+                task = replace(task, residual=of_keys)
             _put(groups, PlannedFile(task, place, path))
     tasks = tuple(task for group in groups.values() for task in group.tasks())
     applied = {one.path for task in tasks for one in task.deletes}
     deletes = (one for group in groups.values() for files in group.deletes.values() for one in files.values())
     idle = tuple(one for one in deletes if one.path not in applied)
     return MixedPlan(base, change, schema, of_base.filter, tasks, optimized, idle)
+
+
+def about(bound: Expression, columns: Collection[int]) -> Expression:
+    """The part of a filter that is about these columns alone."""
+    parts = bound.operands if isinstance(bound, And) else (bound,)
+    return and_(*(part for part in parts if field_ids(part) and field_ids(part) <= set(columns)), AlwaysTrue())
 
 
 class _Partition:

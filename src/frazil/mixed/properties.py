@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from frazil import ambient
-from frazil.errors import InvalidArgument
+from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg.properties import Property, PropertyReader, boolean, choice, integer
 from frazil.mixed.tree import MAX_BUCKETS, check_buckets
 
@@ -88,6 +88,16 @@ def store_kind(properties: Mapping[str, str]) -> str | None:
         return None
     kind = properties.get(TABLE_STORE, "").lower()
     return kind if kind in (BASE, CHANGE) else None
+
+
+def refuse_part(properties: Mapping[str, str], location: str) -> None:
+    """Refuse one store of a keyed table where a whole table is meant: it has rows too many or too few."""
+    kind = store_kind(properties)
+    if kind == CHANGE or (kind is not None and primary_key_of(properties)):
+        raise Unsupported(
+            f"{location} is the {kind} store of a mixed table, and not a table of its own",
+            hint="open the table's folder with frazil.open: its stores are table.base_store and table.change_store",
+        )
 
 
 def primary_key_of(properties: Mapping[str, str]) -> tuple[str, ...]:

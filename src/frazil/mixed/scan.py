@@ -74,7 +74,13 @@ class MixedScan:
     @cached_property
     def _plan(self) -> MixedPlan:
         return plan_merge(
-            self.base, self.change, self.optimized, self.schema, self.where, case_sensitive=self.case_sensitive
+            self.base,
+            self.change,
+            self.optimized,
+            self.schema,
+            self.where,
+            keys=self.primary_key,
+            case_sensitive=self.case_sensitive,
         )
 
     def plan(self) -> MixedPlan:
