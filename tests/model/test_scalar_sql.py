@@ -22,7 +22,8 @@ ROWS = pa.table({
 SAME = [
     "a + 1", "a * 2 - i", "-a", "(a + 1) * (a - 1)", "x * 2", "a % 3", "upper(s)", "lower(s) || '!'", "length(s)",
     "coalesce(a, 0)", "abs(a)", "CASE WHEN a > 1 THEN 'big' WHEN a IS NULL THEN 'none' ELSE s END",
-    "CASE WHEN a = 1 OR a = 2 THEN i END", "CASE WHEN a = 1 THEN NULL ELSE a + i END", "CAST(a AS DOUBLE)", "CAST(i AS STRING)", "a > 1 AND i < 30",
+    "CASE WHEN a = 1 OR a = 2 THEN i END", "CASE WHEN a = 1 THEN NULL ELSE a + i END",
+    "CAST(a AS DOUBLE)", "CAST(i AS STRING)", "a > 1 AND i < 30",
     "NOT (a > 1)", "a IS NOT NULL", "'it''s'", "1.5", "7", "sqrt(i)", "floor(x)", "greatest(a, 1)",
 ]  # fmt: skip
 
