@@ -21,8 +21,8 @@ STEPS = st.lists(
     st.tuples(
         st.sampled_from(["ours", "theirs"]),
         st.sampled_from(
-            ["append", "append", "delete", "delete", "update", "add", "drop", "rename", "compact", "tag", "restore",
-             "overwrite", "config"]
+            ["append", "append", "late append", "delete", "delete", "update", "add", "drop", "rename", "compact", "tag",
+             "restore", "overwrite", "config"]
         ),
         st.integers(0, 7),
     ),
@@ -47,6 +47,12 @@ class Model:
             )
         else:
             lance.write_dataset(first, folder, data_storage_version=file_version, enable_stable_row_ids=stable)
+
+        self.look()
+
+    def look(self) -> None:
+        """Open the handles that late appends are made from: not before the columns or all rows were changed."""
+        self.late = LanceTable.open(Stores(), str(self.folder)), lance.dataset(self.folder)
 
     def new_rows(self, count: int) -> pa.Table:
         rows = []
@@ -89,6 +95,12 @@ def step(model: Model, who: str, what: str, number: int) -> None:
                 table.append(rows)
             else:
                 lance.write_dataset(rows, model.folder, mode="append")
+        case "late append":  # from a handle that does not know what happened since
+            rows = model.new_rows(number + 1)
+            if mine:
+                model.late[0].append(rows)
+            else:
+                model.late[1].insert(rows)
         case "delete":
             model.rows = [row for row in model.rows if row not in chosen]
             (table if mine else dataset).delete(f"k >= {low} AND k < {high}")
@@ -167,6 +179,8 @@ def run(steps: list[tuple[str, str, int]], file_version: str, stable: bool, crea
         model.check()
         for who, what, number in steps:
             step(model, who, what, number)
+            if what in ("add", "drop", "rename", "restore", "overwrite"):
+                model.look()
             model.check()
 
 

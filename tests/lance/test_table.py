@@ -10,6 +10,7 @@ import pytest
 
 from frazil.errors import AlreadyExists, FrazilError, InvalidArgument, InvalidEvolution, InvalidValue, TableNotFound
 from frazil.io.store import Stores
+from frazil.lance.manifest_file import parse_manifest_file, render_manifest_file
 from frazil.lance.table import LanceTable
 from tests.lance.samples import FILE_VERSIONS, every_type
 
@@ -286,3 +287,26 @@ def test_the_naming_scheme_stays(tmp_path: Path, v2_names: bool) -> None:
     assert check(tmp_path).num_rows == 6
     lance.dataset(tmp_path).delete("a = 1")
     assert opened(tmp_path).scan().count() == 4
+
+
+def test_files_in_another_folder(tmp_path: Path) -> None:
+    """A base path that is no table has its files right in it; a relative one is where pylance ran."""
+    folder, other = tmp_path / "t", tmp_path / "other"
+    lance.write_dataset(numbers(3), folder)
+    other.mkdir()
+    (file,) = (folder / "data").iterdir()
+    file.rename(other / file.name)
+    (manifest,) = (folder / "_versions").glob("*.manifest")
+    found = parse_manifest_file(manifest.read_bytes(), "")
+    found.manifest.base_paths.add(id=5, path=str(other))
+    found.manifest.fragments[0].files[0].base_id = 5
+    found.manifest.reader_feature_flags = found.manifest.writer_feature_flags = 16
+    assert found.transaction is not None
+    manifest.write_bytes(render_manifest_file(found.manifest, found.indices, found.transaction))
+    check(folder)
+    table = opened(folder)
+    table.append(numbers(3, 10))
+    table.delete("a = 1")
+    table.clean_up(older_than=1 << 50, delete_unverified=True)
+    assert check(folder).column("a").to_pylist() == [0, 2, 10, 11, 12]
+    assert [one.name for one in other.iterdir()] == [file.name]

@@ -144,7 +144,7 @@ def _publish(history: History, made: Next, transaction: Transaction, naming: lay
             raise _unknown(place, error) from error
         return None
     _write_hint(history, int(manifest.version))
-    return LanceVersion(history.root, place, len(data), parse_manifest_file(data, place))
+    return LanceVersion(history.root, place, len(data), parse_manifest_file(data, place), history.branch)
 
 
 def _is_ours(history: History, place: str, transaction: Transaction, error: FrazilError) -> bool:

@@ -107,7 +107,8 @@ class DataFileWriter:
         """Finish the file."""
         with _errors(self.location):
             self.rows = self._writer.close()
-            self.size = self._writer.size_bytes or self._store.size(self.location)
+        # older releases of pylance do not tell it
+        self.size = getattr(self._writer, "size_bytes", None) or self._store.size(self.location)
         self._store.sync(self.location, self._root)
 
 

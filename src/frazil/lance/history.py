@@ -108,4 +108,4 @@ class History:
                 f"{location} says that it is version {file.manifest.version}", hint="manifests must not be renamed"
             )
         check_readable(file.manifest)
-        return LanceVersion(self.root, location, len(data), file)
+        return LanceVersion(self.root, location, len(data), file, self.branch)

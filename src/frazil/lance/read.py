@@ -146,6 +146,11 @@ class FragmentReader:
     def matching(self, task: FragmentTask) -> Offsets | None:
         """The offsets of the rows that are not deleted and match; None for all."""
         deleted = read_deletions(self.store, task.deletions)
+        if len(deleted) and int(deleted[-1]) >= self._physical_rows(task):
+            raise MalformedData(
+                f"row {int(deleted[-1])} of fragment {task.fragment_id} is deleted, which has no such row",
+                hint="the table is damaged; open an earlier version of it",
+            )
         if isinstance(self.plan.where, AlwaysTrue):
             if not len(deleted):
                 return None

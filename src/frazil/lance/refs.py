@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote, unquote
 
 from frazil import ambient
 from frazil.errors import AlreadyExists, InvalidName, MalformedMetadata, RefNotFound
@@ -77,11 +78,7 @@ class Refs:
 
     def branches(self) -> dict[str, Branch]:
         """All branches but main, by name."""
-        found = (
-            (name.replace("%2F", "/").replace("%2f", "/"), document)
-            for name, document in self._documents(self._branches)
-        )
-        return {name: _branch(name, document) for name, document in found}
+        return {name: _branch(name, document) for name, document in self._documents(self._branches)}
 
     def find(self, name: str) -> Tag | Branch:
         """The tag or branch of a name; a RefNotFound that lists what there is otherwise."""
@@ -103,7 +100,7 @@ class Refs:
             "manifestSize": tag.manifest_size,
             "metadata": dict(tag.metadata),
         }
-        place = locations.join(self._tags, tag.name + _EXTENSION)
+        place = self._tag_file(tag.name)
         data = json.dumps(document, indent=2).encode()
         if replace:
             self._store.replace(place, data)
@@ -131,14 +128,17 @@ class Refs:
         """Forget a tag."""
         if name not in self.tags():
             raise RefNotFound(f"no tag {name!r}", hint=f"there are {', '.join(sorted(self.tags())) or 'none'}")
-        self._store.delete(locations.join(self._tags, name + _EXTENSION))
+        self._store.delete(self._tag_file(name))
 
     def drop_branch(self, name: str) -> None:
         """Forget a branch; its files stay."""
         self._store.delete(self._branch_file(name))
 
     def _branch_file(self, name: str) -> str:
-        return locations.join(self._branches, name.replace("/", "%2F") + _EXTENSION)
+        return locations.join(self._branches, quote(name, safe="") + _EXTENSION)
+
+    def _tag_file(self, name: str) -> str:
+        return locations.join(self._tags, quote(name, safe="") + _EXTENSION)
 
     def _documents(self, folder: str) -> list[tuple[str, dict[str, Any]]]:
         found = []
@@ -152,7 +152,7 @@ class Refs:
                     raise ValueError("it is no object")
             except ValueError as error:
                 raise _malformed(file.location, str(error)) from error
-            found.append((name[: -len(_EXTENSION)], document))
+            found.append((unquote(name[: -len(_EXTENSION)]), document))
         return found
 
 

@@ -200,6 +200,19 @@ class LanceTable:
             self._readers.put(key, reader)
         return take_addresses(reader, rows) if by_address else take_positions(reader, rows)
 
+    def inspect(
+        self,
+        name: str,
+        *,
+        version: int | None = None,
+        ref: str | None = None,
+        as_of: int | str | datetime | None = None,
+    ) -> pa.Table:
+        """A metadata table: `files`, `snapshots`, `fragments` and so on; an unknown name's error lists them all."""
+        from frazil.lance.metadata_tables import metadata_table
+
+        return metadata_table(self, name, self.at(version=version, ref=ref, as_of=as_of))
+
     # Writing, for small jobs.
 
     def append(self, rows: Any, *, snapshot_properties: Mapping[str, str] | None = None) -> LanceVersion:

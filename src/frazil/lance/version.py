@@ -46,6 +46,8 @@ class LanceVersion:
     """The manifest's file."""
     size: int
     file: ManifestFile
+    branch: str | None = None
+    """The branch that the version was found on; None for main."""
 
     @property
     def manifest(self) -> Manifest:
@@ -54,10 +56,6 @@ class LanceVersion:
     @property
     def version(self) -> int:
         return int(self.manifest.version)
-
-    @property
-    def branch(self) -> str | None:
-        return self.manifest.branch if self.manifest.HasField("branch") else None
 
     @property
     def folder(self) -> str:

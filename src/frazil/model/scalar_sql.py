@@ -264,7 +264,8 @@ class _Parser:
             conditions.append(self.value(depth + 1))
             self._expect("THEN")
             values.append(self.value(depth + 1))
-        otherwise = self.value(depth + 1) if self._take("ELSE") else _literal(pa.scalar(None))
+        if self._take("ELSE"):
+            values.append(self.value(depth + 1))
         self._expect("END")
         if not conditions:
             raise self._refused("CASE without WHEN")
@@ -274,7 +275,7 @@ class _Parser:
             chosen = pa.StructArray.from_arrays(
                 [test.fill_null(False) for test in tests], names=[str(number) for number in range(len(tests))]
             )
-            return pc.case_when(chosen, *(value(batch) for value in values), otherwise(batch))
+            return pc.case_when(chosen, *_typed([value(batch) for value in values]))
 
         return run
 
@@ -314,6 +315,12 @@ def _literal(scalar: pa.Scalar) -> Scalar:
 
 def _both(kernel: Callable[[Any, Any], Any], left: Scalar, right: Scalar) -> Scalar:
     return lambda batch: kernel(left(batch), right(batch))
+
+
+def _typed(values: list[Any]) -> list[Any]:
+    """Values with a type: a plain NULL gets that of the first other one."""
+    kind = next((value.type for value in values if not pa.types.is_null(value.type)), pa.null())
+    return [pc.cast(value, kind) if pa.types.is_null(value.type) else value for value in values]
 
 
 def _plain(array: pa.Array) -> pa.Array:

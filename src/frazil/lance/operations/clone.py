@@ -80,7 +80,7 @@ def _cloned(history: History, version: LanceVersion, branch: str | None) -> Lanc
         if may_have_applied(error):
             raise CommitStateUnknown(f"it is not known whether {place} was written", hint="look there first") from error
         raise
-    return LanceVersion(history.root, place, len(data), parse_manifest_file(data, place))
+    return LanceVersion(history.root, place, len(data), parse_manifest_file(data, place), branch)
 
 
 def _base(manifest: Manifest, folder: str) -> int:
