@@ -52,7 +52,7 @@ class State:
 
     rows: Rows
     at: str = "head"
-    """Where main is: at the first `head`, at the `old` snapshot, or somewhere else."""
+    """Where main is: at the first `head`, at the `old` snapshot, `ahead` where the branch is, or elsewhere."""
     expired: bool = False
 
 
@@ -207,9 +207,9 @@ def _picked(state: State) -> State:
 
 
 def _forwarded(state: State) -> State:
-    if state.at not in ("head", "old"):
+    if state.at not in ("head", "old", "ahead"):
         raise Refused
-    return replace(state, rows=numbered([*HEAD, AHEAD]), at="elsewhere")
+    return replace(state, rows=numbered([*HEAD, AHEAD]), at="ahead")
 
 
 _ALL = {"rewrite-all": "true"}
