@@ -16,7 +16,6 @@ lance = pytest.importorskip("lance")
 
 
 def test_generating_again_gives_the_same() -> None:
-    pytest.importorskip("grpc_tools")
     descriptors, _ = generate.generated()
     assert descriptors == Path(generate.FOLDER, "messages.binpb").read_bytes()
 
