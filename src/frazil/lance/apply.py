@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from frazil import __version__, ambient
+from frazil import ambient
 from frazil.errors import CommitConflict, Unsupported
 from frazil.lance import indices
 from frazil.lance.conflicts import operation_of, touched
@@ -25,7 +25,7 @@ from frazil.lance.proto.messages import (
 from frazil.lance.row_ids import encode_row_ids, encode_row_versions
 from frazil.lance.version import LanceVersion
 
-WRITER = WriterVersion(library="frazil", version=__version__)
+WRITER = WriterVersion(library="frazil", version="0.1.0")
 
 
 @dataclass(frozen=True, slots=True)
