@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import frazil
 from frazil.errors import FrazilError, MalformedMetadata
+from frazil.lance.apply import WRITER
 from frazil.lance.manifest_file import parse_manifest_file, render_manifest_file
 from frazil.lance.proto.messages import IndexMetadata, IndexSection, Manifest, Transaction
 
@@ -81,3 +83,7 @@ def test_a_changed_byte_is_no_other_error(position: int, value: int) -> None:
         parse_manifest_file(bytes(data), "here")
     except FrazilError as error:
         assert error.hint  # noqa: PT017
+
+
+def test_manifests_say_who_made_them() -> None:
+    assert WRITER.version == frazil.__version__

@@ -310,3 +310,23 @@ def test_files_in_another_folder(tmp_path: Path) -> None:
     table.clean_up(older_than=1 << 50, delete_unverified=True)
     assert check(folder).column("a").to_pylist() == [0, 2, 10, 11, 12]
     assert [one.name for one in other.iterdir()] == [file.name]
+
+
+def test_a_manifest_that_does_not_count_rows(tmp_path: Path) -> None:
+    """As the first releases wrote them."""
+    lance.write_dataset(numbers(10), tmp_path, max_rows_per_file=6)
+    (manifest,) = (tmp_path / "_versions").glob("*.manifest")
+    found = parse_manifest_file(manifest.read_bytes(), "")
+    for fragment in found.manifest.fragments:
+        fragment.physical_rows = 0
+    assert found.transaction is not None
+    manifest.write_bytes(render_manifest_file(found.manifest, found.indices, found.transaction))
+    table = opened(tmp_path)
+    assert table.scan().to_arrow() == numbers(10)
+    assert table.scan().count() == 10
+    assert table.take([7, 2]).column("a").to_pylist() == [7, 2]
+    table.update({"b": "'x'"}, "a = 7")
+    table.delete("a < 3")
+    assert sorted(lance.dataset(tmp_path).to_table().column("a").to_pylist()) == list(range(3, 10))
+    assert table.update({"b": "'all'"}).rows_updated == 7
+    assert set(check(tmp_path).column("b").to_pylist()) == {"all"}

@@ -37,7 +37,7 @@ class FragmentTask:
     fragment_id: int
     files: tuple[FileRef, ...]
     physical_rows: int
-    """0 if the manifest does not know."""
+    """0 if the manifest does not know; planning then asks a data file."""
     deletions: DeletionRef | None = None
     first_position: int = 0
     """How many rows the fragments before this one have; for `_rowoffset`."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from frazil.errors import InvalidArgument, Unsupported
 from frazil.io.store import Store
+from frazil.lance.data_files import open_reader
 from frazil.lance.plan import (
     ALL_ROWS,
     BATCH_ROWS,
@@ -69,9 +70,19 @@ class LanceScan:
         known = Schema((*self.schema.fields, *_metadata_columns(self.schema)))
         where = bind(known, self.where, case_sensitive=self.case_sensitive)
         looked_at = {*columns, *(leaf.reference.path[0] for leaf in bound_predicates(where))}
-        tasks = tuple(fragment_tasks(self.version, lineage=not looked_at.isdisjoint(_LINEAGE)))
+        tasks = tuple(self._counted(fragment_tasks(self.version, lineage=not looked_at.isdisjoint(_LINEAGE))))
         fields = schema_bytes(self.version.manifest)
         return ScanPlan(self.version.version, fields, columns, where, tasks, self.batch_rows)
+
+    def _counted(self, tasks: Iterable[FragmentTask]) -> Iterator[FragmentTask]:
+        """Tasks that know how many rows they have: old manifests do not say, then a data file does."""
+        position = 0
+        for task in tasks:
+            if not task.physical_rows and task.files:
+                rows = int(open_reader(self.store, task.files[0], None).num_rows())
+                task = replace(task, physical_rows=rows)
+            yield task if task.first_position == position else replace(task, first_position=position)
+            position += task.rows
 
     def _spelled(self, name: str) -> str:
         if name in METADATA_COLUMNS and self.schema.find_or_none(name) is None:

@@ -18,7 +18,7 @@ from frazil.lance.proto.messages import DataFragment, Delete
 from frazil.lance.read import FragmentReader
 from frazil.lance.rebase import Change
 from frazil.lance.results import RowChanges
-from frazil.lance.scan import LanceScan, fragment_tasks
+from frazil.lance.scan import LanceScan
 from frazil.lance.version import LanceVersion
 from frazil.model.expressions import AlwaysTrue, Expression
 
@@ -53,7 +53,7 @@ def mark(store: Store, version: LanceVersion, rows: Mapping[int, Offsets]) -> Ma
     """Write deletion files for rows of a version, by fragment, that are not deleted yet."""
     marked = Marked()
     fragments = {int(fragment.id): fragment for fragment in version.manifest.fragments}
-    tasks = {task.fragment_id: task for task in fragment_tasks(version, lineage=False)}
+    tasks = {task.fragment_id: task for task in LanceScan(store, version, columns=()).plan().tasks()}
     for number, offsets in rows.items():
         task = tasks[number]
         marked.count += len(offsets)
@@ -77,7 +77,7 @@ def delete(history: History, version: LanceVersion, where: Expression) -> RowCha
     def work(at: LanceVersion) -> Attempt:
         nonlocal marked
         if isinstance(where, AlwaysTrue):
-            tasks = list(fragment_tasks(at, lineage=False))
+            tasks = list(LanceScan(history.store, at, columns=()).plan().tasks())
             marked = Marked(removed=[task.fragment_id for task in tasks], count=sum(task.rows for task in tasks))
         else:
             found = {task.fragment_id: offsets for _, task, offsets in matching_rows(history.store, at, where)}
