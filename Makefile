@@ -6,8 +6,12 @@ VENV := .venv
 OLDEST := .venv-oldest
 JAVA := .venv-java
 RUNTIME := $(JAVA)/iceberg-spark-runtime-4.1_2.13-1.12.0.jar
+PYLANCES := .venv-pylance-1.0.4 .venv-pylance-7.1.0 .venv-pylance-13.0.0
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+
+empty :=
+space := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -50,9 +54,10 @@ bench-java: $(RUNTIME)  ## measure against Iceberg's own Spark runtime (needs Ma
 	    FRAZIL_ICEBERG_RUNTIME=$(RUNTIME) $(JAVA)/bin/python -m benchmarks.$$part || missed=1; \
 	done; exit $$missed
 
-interop: $(VENV)/.ready-dev $(RUNTIME)  ## only the tests with other implementations, Iceberg's Spark runtime too (needs Maven)
+interop: $(VENV)/.ready-dev $(RUNTIME) $(PYLANCES)  ## only the tests with other implementations, Iceberg's Spark runtime too (needs Maven)
 	$(PYTEST) -n $(JOBS) -m interop
 	FRAZIL_ICEBERG_RUNTIME=$(RUNTIME) $(JAVA)/bin/python -m pytest tests/interop/java
+	FRAZIL_PYLANCE_PYTHONS=$(subst $(space),:,$(PYLANCES:%=$(CURDIR)/%/bin/python)) $(PYTEST) tests/interop/pylance
 
 docs: $(VENV)/.ready-docs  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -71,7 +76,7 @@ clean:  ## remove what the commands made, but not the environment
 	find src tests tools examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean  ## remove the environments as well
-	rm -rf $(VENV) $(OLDEST) $(JAVA)
+	rm -rf $(VENV) $(OLDEST) $(JAVA) $(PYLANCES)
 
 # One stamp for each set of dependency groups; bootstrap.py touches it when all is in place.
 $(VENV)/.ready-base: pyproject.toml tools/constraints.txt tools/bootstrap.py
@@ -91,3 +96,6 @@ $(RUNTIME): $(JAVA)/.ready-dev
 	@command -v mvn >/dev/null || { echo "Iceberg's runtime comes by Maven (Debian's package maven)"; exit 1; }
 	mvn --quiet dependency:copy -Dartifact=org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0 -DoutputDirectory=$(JAVA)
 	@touch $@
+
+.venv-pylance-%:
+	$(PYTHON) -m venv $@ && $@/bin/pip install --quiet pylance==$* || { rm -rf $@; exit 1; }

@@ -12,8 +12,6 @@ import frazil
 from frazil.errors import InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
 from frazil.lake import Lake
 
-pytest.importorskip("lance")
-
 CATALOGS = ("folder", "memory", "sqlite")
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 MAKE: dict[str, Callable[[Lake, str], object]] = {

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pytest
 
 from frazil.errors import Unsupported
 from tests.lance.test_table import opened
-
-lance = pytest.importorskip("lance")
 
 BLOB = pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
 VALUES = [b"abc", None, b"", b"x" * 1000]

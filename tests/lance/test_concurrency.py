@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -21,8 +22,6 @@ from frazil.lance.scan import as_expression
 from frazil.lance.table import LanceTable
 from tests.faults import Fault, FaultyStore
 from tests.lance.test_table import check, made, numbers, opened
-
-lance = pytest.importorskip("lance")
 
 
 def faulty(folder: Path, *plan: Fault) -> LanceTable:

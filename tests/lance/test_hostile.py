@@ -19,8 +19,6 @@ from frazil.lance.row_ids import decode_row_ids, decode_row_versions, encode_row
 from frazil.lance.table import LanceTable
 from tests.lance.test_table import made, numbers
 
-lance = pytest.importorskip("lance")
-
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -80,7 +78,8 @@ def test_row_ids_of_any_bytes(data: bytes, rows: int) -> None:
 
 @given(st.sets(st.integers(0, 2**32 - 1), max_size=300))
 def test_bitmaps_are_those_of_the_c_library(positions: set[int]) -> None:
-    pyroaring = pytest.importorskip("pyroaring")
+    import pyroaring
+
     ours = serialize32(np.array(sorted(positions), np.int64))
     assert set(pyroaring.BitMap.deserialize(ours)) == positions
     assert deserialize32(pyroaring.BitMap(positions).serialize()).tolist() == sorted(positions)

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -13,8 +14,6 @@ from hypothesis import strategies as st
 
 from frazil.io.store import Stores
 from frazil.lance.table import LanceTable
-
-lance = pytest.importorskip("lance")
 
 Row = dict[str, Any]
 STEPS = st.lists(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -15,8 +16,6 @@ from frazil.errors import FrazilError, MalformedMetadata
 from frazil.lance.apply import WRITER
 from frazil.lance.manifest_file import parse_manifest_file, render_manifest_file
 from frazil.lance.proto.messages import IndexMetadata, IndexSection, Manifest, Transaction
-
-lance = pytest.importorskip("lance")
 
 
 def sample() -> bytes:

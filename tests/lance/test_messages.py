@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import lance
 import pyarrow as pa
-import pytest
 
 from frazil.lance.manifest_file import parse_manifest_file
 from frazil.lance.proto import generate
 from frazil.lance.proto import messages as m
-
-lance = pytest.importorskip("lance")
 
 
 def test_generating_again_gives_the_same() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -17,7 +18,6 @@ from frazil.lance.scan import LanceScan, as_expression
 from frazil.lance.take import take_addresses, take_positions
 from tests.lance.samples import FILE_VERSIONS, every_type
 
-lance = pytest.importorskip("lance")
 METADATA = ["_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import lance
 import pytest
 
 from frazil.errors import FrazilError, InvalidName, MalformedMetadata
@@ -11,7 +12,6 @@ from frazil.io.store import Stores
 from frazil.lance.refs import Refs, check_branch_name, check_tag_name
 from tests.lance.test_table import made, numbers, opened
 
-lance = pytest.importorskip("lance")
 NAMES = ["a", "v1.2", "a-b_c", "x/y", "x/y/z", "", "/a", "a/", "a//b", "a..b", ".a", "a.", "a b", "a\\b", "x.lock",
          "main", "é", "a/./b", "a/../b", "A9", "-", "a:b", "a*"]  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -17,8 +18,6 @@ from frazil.lance.proto.messages import Manifest
 from frazil.lance.schema import fields_of
 from frazil.lance.write import FileTarget, write_column_files, write_fragments
 from tests.lance.test_table import METADATA, check, made, numbers, opened
-
-lance = pytest.importorskip("lance")
 
 
 @pytest.mark.parametrize("stable", [False, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -12,8 +13,6 @@ from frazil.lance.logical_types import arrow_type
 from frazil.lance.proto.messages import Field
 from frazil.lance.schema import arrow_schema, column_entries, fields_of, model_schema, tree
 from tests.lance.samples import FILE_VERSIONS, every_type, newest_manifest
-
-lance = pytest.importorskip("lance")
 
 
 @pytest.mark.parametrize("file_version", FILE_VERSIONS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -13,8 +14,6 @@ from frazil.lance.read import read_task
 from frazil.lance.table import LanceTable
 from tests.lance.test_table import made, numbers
 from tests.s3_service import S3Bucket
-
-lance = pytest.importorskip("lance")
 
 
 def test_a_table_on_s3(s3_bucket: S3Bucket) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -14,7 +15,6 @@ from frazil.lance.manifest_file import parse_manifest_file, render_manifest_file
 from frazil.lance.table import LanceTable
 from tests.lance.samples import FILE_VERSIONS, every_type
 
-lance = pytest.importorskip("lance")
 METADATA = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
 

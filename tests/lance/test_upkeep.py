@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import lance
 import pytest
 
 from frazil.errors import CommitFailed, InvalidArgument, SnapshotNotFound
@@ -15,7 +16,6 @@ from frazil.lance.operations.compaction import commit_compaction, compact_group,
 from frazil.lance.table import LanceTable
 from tests.lance.test_table import check, made, numbers, opened
 
-lance = pytest.importorskip("lance")
 FUTURE = 1 << 50
 
 

@@ -1,11 +1,8 @@
-"""Older releases of pylance work on our tables, and we on theirs. Each has an environment of its own, named by its
-Python in FRAZIL_PYLANCE_PYTHONS (paths separated by colons); without that nothing is run here.
-"""
+"""Older releases of pylance work on our tables, and we on theirs."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import textwrap
 from pathlib import Path
@@ -15,10 +12,10 @@ import pytest
 
 from frazil.io.store import Stores
 from frazil.lance.table import LanceTable
+from tests.interop.pylance.conftest import PYTHONS
 from tests.lance.test_table import made, numbers
 
-PYTHONS = [python for python in os.environ.get("FRAZIL_PYLANCE_PYTHONS", "").split(":") if python]
-pytestmark = [pytest.mark.interop, pytest.mark.skipif(not PYTHONS, reason="FRAZIL_PYLANCE_PYTHONS names none")]
+pytestmark = pytest.mark.interop
 
 
 def asked(python: str, folder: Path, code: str) -> Any:
