@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import spark_changes, spark_scan, spark_write
+from benchmarks import lance_tables, spark_changes, spark_scan, spark_write
 from benchmarks.probe import Measured, probe
 from benchmarks.report import Line, as_page, as_text, machine, megabytes, seconds
 from benchmarks.tables import FILES_PER_MANIFEST, SMALL, write_table
@@ -33,6 +33,8 @@ class Sizes:
     imports: int = 10
     spark_rows: int = 20_000_000
     spark_files: tuple[int, ...] = (10_000, 100_000)
+    lance_rows: int = 1_000_000
+    lance_versions: tuple[int, int] = (10, 1_000)
     fresh: bool = True
     """Whether each measurement has a process of its own."""
 
@@ -46,6 +48,8 @@ QUICK = Sizes(
     imports=1,
     spark_rows=8_000,
     spark_files=(20, 40),
+    lance_rows=2_000,
+    lance_versions=(2, 4),
     fresh=False,
 )
 
@@ -86,6 +90,9 @@ class Bench:
         yield from self.appending()
         yield from self.importing()
         yield from self.rows()
+        yield from lance_tables.lines(
+            self.folder / "lance", self.sizes.lance_rows, self.sizes.lance_versions, self.sizes.rounds
+        )
         yield from self.writing_from_spark()
         yield from self.changing_on_spark()
         repeat = 5 if self.sizes.fresh else 1
