@@ -28,6 +28,11 @@ class FileColumns:
     def holds(self, node: Node) -> bool:
         return node.id in self.local
 
+    def names_all(self, nodes: Iterable[Node]) -> bool:
+        """Whether the file has some fields and all that is in them, under the same names."""
+        inner = (node for top in nodes for node in top.walk())
+        return all(node.id in self.local and self.local[node.id].name == node.name for node in inner)
+
     def requests(self, nodes: Iterable[Node]) -> list[str]:
         """The names to ask the file for, so that all that it has of some fields comes back."""
         found: dict[str, None] = {}

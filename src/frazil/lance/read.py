@@ -57,6 +57,8 @@ class _Source:
     ref: FileRef
     columns: FileColumns
     reader: Any
+    is_whole: bool
+    """Whether it has all columns, each under the name that the table has for it."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,10 @@ class FragmentReader:
         return list(found.values())
 
     @cached_property
+    def _nodes(self) -> list[Node]:
+        return [column for column in self._output if isinstance(column, Node)]
+
+    @cached_property
     def _filter_nodes(self) -> tuple[Node, ...]:
         ids = frozenset(leaf.reference.field_id for leaf in bound_predicates(self.plan.where))
         return select(self.plan.nodes, ids)
@@ -107,7 +113,7 @@ class FragmentReader:
             for start in range(0, len(kept), self.plan.batch_rows):
                 yield from self.rows(task, kept[start : start + self.plan.batch_rows]).to_batches()
             return
-        nodes = [column for column in self._output if isinstance(column, Node)]
+        nodes = self._nodes
         for start, count, arrays in self._scan(task, nodes):
             offsets = np.arange(start, start + count)
             if kept is not None:
@@ -122,16 +128,19 @@ class FragmentReader:
 
     def physical(self, task: FragmentTask) -> Iterator[pa.RecordBatch]:
         """All rows of a fragment, deleted ones included, whatever the filter says."""
-        nodes = [column for column in self._output if isinstance(column, Node)]
+        nodes = self._nodes
         for start, count, arrays in self._scan(task, nodes):
             yield self._batch(task, arrays, np.arange(start, start + count))
 
     def rows(self, task: FragmentTask, offsets: Offsets) -> pa.Table:
         """The rows at strictly ascending offsets, whatever is deleted and whatever the filter says."""
-        nodes = [column for column in self._output if isinstance(column, Node)]
+        nodes = self._nodes
         sources = self._sources(task, nodes)
         listed = offsets.tolist()
-        pieces = [take_rows(source.reader, source.ref, listed).combine_chunks().to_batches() for source in sources]
+        tables = [take_rows(source.reader, source.ref, listed) for source in sources]
+        if len(sources) == 1 and sources[0].is_whole and tables[0].schema.equals(self.output, check_metadata=True):
+            return tables[0]
+        pieces = [table.combine_chunks().to_batches() for table in tables]
         batches = [piece[0] if piece else None for piece in pieces]
         arrays = [_build(node, sources, batches, len(offsets)) for node in nodes]
         return pa.Table.from_batches([self._batch(task, arrays, offsets)])
@@ -212,7 +221,7 @@ class FragmentReader:
                 continue
             columns = file_columns(nodes, ref, self._file_schema(ref))
             if names := columns.requests(nodes):
-                found.append(_Source(ref, columns, open_reader(self.store, ref, names)))
+                found.append(_Source(ref, columns, open_reader(self.store, ref, names), columns.names_all(nodes)))
         return found
 
     def _file_schema(self, ref: FileRef) -> pa.Schema:
