@@ -47,3 +47,25 @@ def test_rows_go_by_every_statement(spark, lake, name):
     joined = spark.sql(f"SELECT a.id FROM {name} a JOIN {name} b ON a.id = b.id + 1")
     assert rows(joined) == [(101,)]
     assert spark.sql(f"SELECT sum(record_count) FROM {name}.files").collect() == [(6,)]
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_are_changed_by_every_command(spark, name, version, mode):
+    modes = ", ".join(f"'write.{command}.mode' = '{mode}'" for command in ("delete", "update", "merge"))
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT, v INT, s STRUCT<a: INT NOT NULL>)"
+        f" TBLPROPERTIES ('format-version' = '{version}', {modes})"
+    )
+    spark.sql(f"INSERT INTO {name} SELECT id, 0, named_struct('a', 1) FROM range(0, 40, 1, 4)")
+    spark.sql(f"DELETE FROM {name} WHERE id % 4 = 3")
+    spark.sql(f"UPDATE {name} SET v = 1 WHERE id % 4 = 2")
+    spark.sql(
+        f"MERGE INTO {name} t USING (SELECT id * 2 AS id FROM range(25)) s ON t.id = s.id"
+        " WHEN MATCHED AND t.v = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 2"
+        " WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 3)"
+    )
+    untouched = [(number, 0, 1) for number in range(1, 40, 4)]
+    updated = [(number, 2, 1) for number in range(0, 40, 4)]
+    inserted = [(number, 3, None) for number in range(40, 50, 2)]
+    assert rows(spark.table(name).selectExpr("id", "v", "s.a")) == sorted(untouched + updated + inserted)
