@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from frazil.iceberg.table import IcebergTable
     from frazil.lance.table import LanceTable
     from frazil.mixed.table import MixedTable
+    from frazil.optimize.result import LakeResult
+    from frazil.optimize.tasks import Executor
 
 _Made = TypeVar("_Made", "LanceTable", "MixedTable")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):")
@@ -404,6 +406,26 @@ class Lake:
         self.catalog.ensure_namespace(wanted.namespace)
         state = self.catalog.register_table(wanted.parts, absolute_location(metadata_location))
         return self._table(wanted, self.catalog.committer(wanted.parts), state)
+
+    def optimize(
+        self,
+        namespace: Name | None = None,
+        kind: str | None = None,
+        *,
+        dry_run: bool = False,
+        upkeep: bool = True,
+        executor: Executor | None = None,
+    ) -> LakeResult:
+        """Optimize all tables, or those of a namespace, each as its properties say (see the tables' `optimize`).
+
+        A table that cannot be optimized is told of, and does not keep the others from it.
+        """
+        from frazil.optimize.lakes import optimize_tables
+        from frazil.optimize.run import Request
+
+        told: dict[str, Any] = {} if executor is None else {"executor": executor}
+        request = Request(kind, dry_run=dry_run, upkeep=upkeep, **told)
+        return optimize_tables(self.tables(namespace), self.table, request)
 
     def _stage(
         self, name: TableName, definition: TableDefinition, *, location: str | None, create: bool, replace: bool

@@ -148,3 +148,28 @@ def test_columns_of_lance_stay_as_arrow_has_them(lake: Lake) -> None:
     assert table.format_version == "2.1"
     text = lake.create_table("db.ddl", "id BIGINT, words ARRAY<STRING>", format="lance")
     assert text.arrow_schema.names == ["id", "words"]
+
+
+def test_a_writer_who_comes_after_a_mixed_table_was_dropped_brings_nothing_back(lake: Lake) -> None:
+    MAKE["mixed"](lake, "db.t")
+    stale = lake.table("db.t")
+    stale.append(ROWS)
+    lake.drop_table("db.t", purge=True)
+    with pytest.raises(frazil.errors.FrazilError):
+        stale.append(ROWS)
+    with pytest.raises(frazil.errors.FrazilError):
+        stale.base_store.update_properties().set("a", "b").commit()
+    assert lake.tables() == []
+    MAKE["mixed"](lake, "db.t")
+    assert lake.table("db.t").scan().to_arrow().num_rows == 0
+
+
+def test_a_mixed_table_whose_files_are_not_its_own_is_not_purged(lake: Lake) -> None:
+    MAKE["mixed"](lake, "db.t")
+    lake.table("db.t").append(ROWS)
+    lake.table("db.t").update_properties().set("gc.enabled", "false").commit()
+    with pytest.raises(Unsupported, match=r"gc\.enabled"):
+        lake.drop_table("db.t", purge=True)
+    assert lake.table("db.t").scan().to_arrow().num_rows == 2
+    lake.drop_table("db.t")
+    assert lake.tables() == []

@@ -9,7 +9,7 @@ import pytest
 
 from frazil.errors import CommitConflict, InvalidArgument, InvalidValue, Unsupported
 from frazil.mixed.file_names import FileType
-from frazil.mixed.transactions import BATCH, SIGNATURE, TRANSACTION
+from frazil.mixed.transactions import BATCH, SIGNATURE, TRANSACTION, ReadPoint
 from tests.mixed.tables import ids_of, new_table, row, rows_of
 
 BY_REGION = {"partition_by": ("region",)}
@@ -198,23 +198,102 @@ def test_a_batch_that_another_process_commits_meanwhile_is_not_applied_twice() -
     assert {file.rpartition("/")[2] for file in files} == {file.rpartition("/")[2] for file in live}
 
 
-def test_what_was_worked_out_from_rows_that_changed_since_is_refused() -> None:
-    table = new_table(**BY_REGION)
+@pytest.mark.parametrize("times", [1, 100])
+def test_what_was_worked_out_from_rows_that_changed_since_is_worked_out_again(times: int) -> None:
+    table = new_table(**BY_REGION, properties={"commit.retry.num-retries": "2"})
     table.append([row(1)])
     other = new_view(table)
     scan = type(table).scan
+    left = times
 
     class Racing(type(table)):
         def scan(self, *args: Any, **options: Any) -> Any:
+            nonlocal left
             found = scan(self, *args, **options)
-            other.append([row(1, "b", "us")])
+            if left:
+                left -= 1
+                other.append([row(1, "b", "us")])
             return found
 
     table.__class__ = Racing
-    with pytest.raises(CommitConflict, match="after its rows were read"):
+    if times == 1:
         table.upsert([row(1, "c", "ap")])
+    else:
+        with pytest.raises(CommitConflict, match="after its rows were read"):
+            table.upsert([row(1, "c", "ap")])
     table.__class__ = Racing.__mro__[1]
-    assert rows_of(table.refresh()) == [row(1), row(1, "b", "us")]
+    assert rows_of(table.refresh()) == ([row(1, "c", "ap")] if times == 1 else [row(1), *[row(1, "b", "us")] * 3])
+
+
+def test_what_was_read_before_snapshots_expired_is_refused() -> None:
+    """Nobody knows then whether rows changed since."""
+    table = new_table(**BY_REGION)
+    table.append([row(1)])
+    base, change = table.base_store, table._change_store
+    point = ReadPoint.of(base.metadata, change.metadata)
+    for number in range(3):
+        table.append([row(2 + number)])
+    point_after = ReadPoint.of(base.metadata, change.metadata)
+    change.expire_snapshots().older_than(10**15).retain_last(2).commit()
+    with pytest.raises(CommitConflict, match="expired"):
+        point.check(base.metadata, change.metadata)
+    point_after.check(base.metadata, change.metadata)
+
+
+@pytest.mark.parametrize("how", PARTITIONINGS)
+def test_columns_are_updated(how: Any) -> None:
+    table = new_table(**how)
+    table.append([row(n, f"{n}") for n in range(5)])
+    done = table.update({"name": "name || '!'", "region": "'us'"}, "id >= 3")
+    assert (done.rows_inserted, done.rows_deleted) == (2, 2)
+    assert rows_of(table) == [row(n, f"{n}") for n in range(3)] + [row(n, f"{n}!", "us") for n in (3, 4)]
+    assert table.update({"name": None}).rows_inserted == 5
+    assert {one["name"] for one in rows_of(table)} == {None}
+    assert table.update({"name": "'x'"}, "id = 77").snapshot is None
+    actions = table.change.scan("_transaction_id > 2", columns=["_change_action", "_file_offset"]).to_arrow()
+    assert len(actions) == 14
+
+
+def test_what_cannot_be_updated_is_refused() -> None:
+    table = new_table("id BIGINT NOT NULL, n INT NOT NULL")
+    table.append([{"id": 1, "n": 1}])
+    with pytest.raises(Unsupported, match="primary key"):
+        table.update({"id": "id + 1"})
+    with pytest.raises(InvalidArgument, match="'m'"):
+        table.update({"m": 1})
+    with pytest.raises(InvalidArgument, match="do not fit column 'n'"):
+        table.update({"n": "3000000000"})
+    with pytest.raises(InvalidArgument):
+        table.update({"n": None})
+    assert rows_of(table) == [{"id": 1, "n": 1}]
+
+
+@pytest.mark.parametrize("how", PARTITIONINGS)
+def test_rows_are_merged_by_key(how: Any) -> None:
+    table = new_table(**how)
+    table.append([row(1), row(2)])
+    new = [row(2, "b", "us"), row(3, "b", "us")]
+    table.merge(new).when_not_matched_insert_all().execute()
+    assert rows_of(table) == [row(1), row(2), row(3, "b", "us")]
+    table.merge(new, "id").when_matched_update_all().execute()
+    assert rows_of(table) == [row(1), *new]
+    table.merge([row(1, "c"), row(4, "c")], ["id"]).when_matched_update_all().when_not_matched_insert_all().execute()
+    assert rows_of(table) == [row(1, "c"), *new, row(4, "c")]
+    done = table.merge([row(2), row(9)]).when_matched_delete().execute()
+    assert done.rows_deleted == 1
+    assert ids_of(table) == [1, 3, 4]
+
+
+def test_what_cannot_be_merged_is_refused() -> None:
+    table = new_table()
+    with pytest.raises(Unsupported, match="primary key"):
+        table.merge([row(1)], "name")
+    with pytest.raises(InvalidArgument, match="does nothing"):
+        table.merge([row(1)]).execute()
+    with pytest.raises(InvalidArgument, match="not both"):
+        table.merge([row(1)]).when_matched_delete().when_matched_update_all()
+    with pytest.raises(InvalidValue, match="several rows"):
+        table.merge([row(1), row(1, "b")]).when_matched_update_all().execute()
 
 
 def new_view(table: Any) -> Any:

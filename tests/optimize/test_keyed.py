@@ -14,9 +14,10 @@ from frazil.mixed.operations import Operation, all_of
 from frazil.mixed.transactions import abandon_transaction, commit_changes
 from frazil.mixed.writer import ChangeWriter
 from frazil.model.conform import conform
+from frazil.optimize import keyed
 from frazil.optimize.change_expiry import expire_changes
 from frazil.optimize.evaluate import Kind
-from frazil.optimize.keyed import _Run, optimize_keyed
+from frazil.optimize.keyed import optimize_keyed
 from frazil.optimize.settings import Settings
 from frazil.optimize.tables import plan_mixed
 from tests.mixed.tables import ids_of, new_table, row, rows_of
@@ -123,13 +124,13 @@ def test_only_partitions_with_changes_are_touched() -> None:
 def test_what_comes_to_the_change_store_during_a_run_stays_on_top(monkeypatch: pytest.MonkeyPatch) -> None:
     table = new_table()
     table.append([row(1), row(2)])
-    commit = _Run.commit
+    commit = keyed.commit_keyed
 
-    def late(self: Any, *args: Any) -> Any:
+    def late(*args: Any) -> Any:
         new_view(table).upsert([row(1, "late")])
-        return commit(self, *args)
+        return commit(*args)
 
-    monkeypatch.setattr(_Run, "commit", late)
+    monkeypatch.setattr(keyed, "commit_keyed", late)
     optimize_keyed(table, AT_ONCE)
     assert rows_of(table) == [row(1, "late"), row(2)]
 
@@ -138,15 +139,15 @@ def test_what_comes_to_the_change_store_during_a_run_stays_on_top(monkeypatch: p
 def test_of_two_who_change_the_base_store_one_comes_first(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     table = new_table()
     table.append([row(1), row(2)])
-    commit = _Run.commit
+    commit = keyed.commit_keyed
 
-    def second(self: Any, *args: Any) -> Any:
-        monkeypatch.setattr(_Run, "commit", commit)
+    def second(*args: Any) -> Any:
+        monkeypatch.setattr(keyed, "commit_keyed", commit)
         other = new_view(table)
         optimize_keyed(other, AT_ONCE) if what == "optimize" else other.overwrite_partitions([row(3)])
-        return commit(self, *args)
+        return commit(*args)
 
-    monkeypatch.setattr(_Run, "commit", second)
+    monkeypatch.setattr(keyed, "commit_keyed", second)
     with pytest.raises(CommitConflict):
         optimize_keyed(table, AT_ONCE)
     assert ids_of(table.refresh()) == ([1, 2] if what == "optimize" else [3])

@@ -49,11 +49,23 @@ def open_placed(store: Store, placed: Placed, name: str) -> LanceTable | MixedTa
     return open_mixed_folder(store, placed.location, name)
 
 
+def check_placed_purge(store: Store, placed: Placed) -> None:
+    """Unsupported if the table's files may not be deleted."""
+    if placed.format == MIXED:
+        from frazil.catalog.mixed_folder import check_stores_purge
+
+        check_stores_purge(store, placed.location)
+
+
 def drop_placed(store: Store, placed: Placed, *, purge: bool) -> None:
     """Make a folder be no table any more; with `purge` delete all that is in it."""
-    heads = ("_versions",) if placed.format == LANCE else ("base/metadata", "change/metadata")
-    for folder in heads:  # what makes it a table goes first: then nobody finds half of it
-        store.delete_many([file.location for file in store.list(locations.join(placed.location, folder))])
+    if placed.format == LANCE:
+        # what makes it a table goes first: then nobody finds half of it
+        store.delete_many([file.location for file in store.list(locations.join(placed.location, "_versions"))])
+    else:
+        from frazil.catalog.mixed_folder import drop_stores
+
+        drop_stores(store, placed.location, purge=purge)
     if purge:
         store.delete_many([file.location for file in store.list(placed.location)])
 

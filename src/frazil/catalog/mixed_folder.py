@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from frazil.catalog.definition import TableDefinition
 from frazil.catalog.folder_table import FolderCommitter
+from frazil.catalog.purge import check_purge
 from frazil.errors import InvalidArgument, InvalidSchema, TableAlreadyExists, TableNotFound
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.table import IcebergTable
@@ -97,6 +99,28 @@ def is_nested(store: Store, folder: str) -> bool:
     if FolderCommitter(store, folder).exists():
         return False
     return any(FolderCommitter(store, place).exists() for place in (places.base, places.change))
+
+
+def check_stores_purge(store: Store, folder: str) -> None:
+    """Unsupported if files of the stores in a folder may not be deleted."""
+    places = nested(folder)
+    for place in (places.base, places.change):
+        state = FolderCommitter(store, place).load_or_none()
+        if state is not None:
+            check_purge(state.metadata, f"in {folder}")
+
+
+def drop_stores(store: Store, folder: str, *, purge: bool) -> None:
+    """Drop the stores in a folder, by commits as any other: who writes meanwhile fails, and brings nothing back.
+
+    The base store goes first, and with it the table; who is interrupted then can drop the rest.
+    """
+    if purge:
+        check_stores_purge(store, folder)
+    places = nested(folder)
+    for place in (places.base, places.change):
+        with suppress(TableNotFound):
+            FolderCommitter(store, place).drop(purge=purge)
 
 
 def open_mixed_folder(

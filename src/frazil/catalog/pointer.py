@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from frazil import ambient
 from frazil.catalog.catalog import Catalog, Name, no_such_table, table_exists_already
-from frazil.catalog.formats import Placed, drop_placed
+from frazil.catalog.formats import Placed, check_placed_purge, drop_placed
 from frazil.catalog.names import TableName, table_name
 from frazil.catalog.next_metadata import (
     delete_removed,
@@ -144,6 +144,9 @@ class PointerCatalog(Catalog):
 
     def drop_table(self, name: Name, *, purge: bool = False) -> None:
         wanted = table_name(name)
+        known = self.placed(wanted.parts) if purge else None
+        if known is not None:
+            check_placed_purge(self.store, known)
         placed = self._displace(wanted)
         if placed is not None:
             if purge:

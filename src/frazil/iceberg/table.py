@@ -11,6 +11,7 @@ from frazil.iceberg.committer import Committer, TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.refs import MAIN, SnapshotRef
 from frazil.iceberg.scan import Scan, as_expression, choose_snapshot, columns_of, to_millis
+from frazil.iceberg.self_optimizing import SelfOptimizing
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.transaction import Transaction
 from frazil.io.store import Store
@@ -205,7 +206,7 @@ class TableTransaction(Changes, Transaction):
         delete_rows(self, as_expression(where), branch)
 
 
-class IcebergTable(Changes):
+class IcebergTable(Changes, SelfOptimizing):
     """One table. It stays at the state it was loaded with until `refresh()` or a change of its own."""
 
     format = "iceberg"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ WAITING_BYTES = 512 << 20
 class RowWriter:
     """Writes rows of one job. With `arranged`, they come by partition and in the table's order: they are left as they
     are, and a file is finished when the next partition begins. Schema, spec, order and properties are those of the
-    table unless told; `suffix` ends the names of the files.
+    table unless told; `suffix` ends the names of the files. `arrange` gives the places of rows in another order than
+    the one that files are said to have.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class RowWriter:
         suffix: str = "",
         target_bytes: int | None = None,
         arranged: bool = False,
+        arrange: Callable[[pa.Table], pa.Array] | None = None,
     ) -> None:
         self._properties = metadata.properties if properties is None else properties
         settings = props.PropertyReader(self._properties)
@@ -68,7 +71,8 @@ class RowWriter:
         self._target = target_bytes or settings.get(props.WRITE_TARGET_FILE_SIZE_BYTES)
         self._order = metadata.default_sort_order if order is None else order
         self._suffix = suffix
-        self._sorts = bool(self._order.fields) and not arranged
+        self._arrange = arrange
+        self._sorts = (bool(self._order.fields) or arrange is not None) and not arranged
         self._gathers = self._sorts or (bool(self._spec.fields) and not arranged)
         self._most_open = 1 if arranged else OPEN_FILES
         self._job = ambient.new_uuid()
@@ -107,7 +111,10 @@ class RowWriter:
 
     def _gathered(self, batches: list[pa.RecordBatch]) -> pa.Table:
         table = pa.Table.from_batches(batches)
-        return table.take(sort_indices(self._schema, self._order, table)) if self._sorts else table
+        if not self._sorts:
+            return table
+        chosen = self._arrange or partial(sort_indices, self._schema, self._order)
+        return table.take(chosen(table))
 
     def _by_partition(self, table: pa.Table) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
         if not table.num_rows:

@@ -26,6 +26,7 @@ from frazil.recent import Recent
 if TYPE_CHECKING:
     from frazil.lance.operations.compaction import CompactionPlan
     from frazil.lance.results import CleanedUp, Compacted, RowChanges
+    from frazil.optimize.result import OptimizeResult
 
 MAIN = layout.MAIN
 
@@ -349,6 +350,17 @@ class LanceTable:
         return LanceTable(locations.name(location), self._store, location, made)
 
     # Upkeep.
+
+    def optimize(self, kind: str | None = None, *, dry_run: bool = False, upkeep: bool = True) -> OptimizeResult:
+        """Rewrite fragments that are small, or lost many rows, and remove old versions, as far as it is due.
+
+        With `kind` (`minor`, `major` or `full`) it is done at once, however few they are. `dry_run` only says what
+        would be done, and why.
+        """
+        from frazil.optimize.lance_tables import optimize_lance
+        from frazil.optimize.run import Request
+
+        return optimize_lance(self, Request(kind, dry_run=dry_run, upkeep=upkeep))
 
     def plan_compaction(self, *, target_rows: int = 1 << 20, deleted_share: float = 0.1) -> CompactionPlan:
         """Groups of fragments to rewrite; see `frazil.lance.operations.compaction` for the next two steps."""

@@ -5,13 +5,14 @@ Both are Iceberg tables. An unkeyed table has only the base store, and is read a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg.scan import Scan, as_expression, columns_of
+from frazil.iceberg.self_optimizing import SelfOptimizing
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.io import location as locations
@@ -20,6 +21,7 @@ from frazil.mixed.change_view import ChangeView
 from frazil.mixed.evolution import UpdateMixedProperties, UpdateMixedSchema, sync_schema
 from frazil.mixed.keys import key_fields
 from frazil.mixed.layout import BASE_FOLDER
+from frazil.mixed.merge_rows import MixedMerge
 from frazil.mixed.optimized import Optimized, read_optimized
 from frazil.mixed.overwrite import Overwrite, refuse_parts
 from frazil.mixed.pair import SnapshotPair, choose_pair, refresh_pair
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.row_changes import RowChanges
 
 
-class MixedTable:
+class MixedTable(SelfOptimizing):
     """One table. It stays at the state it was loaded with until `refresh()` or a change of its own."""
 
     format = "mixed"
@@ -222,6 +224,19 @@ class MixedTable:
         if not self.is_keyed:
             return self.base_store.delete(where)
         return self._job().delete(as_expression(where))
+
+    def update(self, values: Mapping[str, Any], where: str | Expression | None = None) -> RowChanges:
+        """Give columns of the rows that match other values: `table.update({"price": "price * 2"}, "kind = 'a'")`.
+
+        Values are SQL text (see `frazil.model.scalar_sql`); numbers, dates and the like are themselves.
+        """
+        return self._job().update(values, as_expression(where))
+
+    def merge(self, rows: Any, on: str | Sequence[str] | None = None) -> MixedMerge:
+        """Change rows by others that have the same keys; `on` can only be the primary key. Then say what to do:
+        `table.merge(rows).when_matched_update_all().when_not_matched_insert_all().execute()`.
+        """
+        return MixedMerge(self._job, self.primary_key, rows, on)
 
     def delete_keys(self, keys: Any, *, batch_id: str | None = None) -> RowChanges:
         """Delete the rows with these keys: rows that have just the columns of the primary key."""

@@ -32,6 +32,10 @@ BATCH = "frazil.batch-id"
 """In the same summary, if the caller gave one: what was committed under it is not committed again."""
 PRODUCER = "snapshot.producer"
 OPTIMIZE = "OPTIMIZE"
+DATA_EXPIRATION = "DATA_EXPIRATION"
+CLEAN_DANGLING = "CLEAN_DANGLING_DELETE"
+MAINTENANCE = frozenset({OPTIMIZE, DATA_EXPIRATION, CLEAN_DANGLING})
+"""Producers of commits that bring no rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,11 @@ class ReadPoint:
 
     def check(self, base: TableMetadata, change: TableMetadata) -> None:
         """Refuse if rows came or went since; moving them from one store to the other changes none."""
+        for metadata, start in ((change, self.change), (base, self.base)):
+            if start < _sequence(metadata) and not _reaches(metadata, start):
+                raise CommitConflict(
+                    "what happened since the rows were read has expired", hint="read the table again and repeat it"
+                )
         for snapshot in (*_since(change, self.change), *_since(base, self.base)):
             adds = snapshot.summary.get("added-data-files", "0") != "0"
             overwrites = "txId" in snapshot.summary or snapshot.summary.get("replace-partitions") == "true"
@@ -65,6 +74,15 @@ def _sequence(metadata: TableMetadata) -> int:
 def _since(metadata: TableMetadata, sequence_number: int) -> Iterator[Snapshot]:
     history = metadata.ancestors_of(metadata.current_snapshot_id)
     return takewhile(lambda one: one.sequence_number > sequence_number, history)
+
+
+def _reaches(metadata: TableMetadata, sequence_number: int) -> bool:
+    """Whether all snapshots since are there: the history goes back to it, or is whole."""
+    last = None
+    for last in metadata.ancestors_of(metadata.current_snapshot_id):
+        if last.sequence_number <= sequence_number:
+            return True
+    return last is None or last.parent_snapshot_id is None or sequence_number >= last.sequence_number - 1
 
 
 class BeginTransaction(FastAppend):

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.errors import InvalidArgument, Unsupported
+from frazil.errors import CommitConflict, InvalidArgument, Unsupported
 from frazil.iceberg.delete_index import comparable
+from frazil.iceberg.properties import COMMIT_NUM_RETRIES
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.upsert import several_rows
@@ -23,6 +24,7 @@ from frazil.mixed.operations import Actions, Operation, actions_of, all_of
 from frazil.mixed.transactions import ReadPoint, abandoning, begin_transaction, commit_changes, committed_batch
 from frazil.mixed.writer import Changes, ChangeWriter, refuse_null_keys
 from frazil.model.arrow import schema_to_arrow
+from frazil.model.assignments import Assign, assignments
 from frazil.model.conform import conform
 from frazil.model.expressions import Expression, and_, col
 from frazil.model.schema import Schema
@@ -67,15 +69,41 @@ class ChangeJob:
         self._refuse_twice(given)
         if self.knows_partition:
             return self._run(lambda: [replacing(given, np.ones(given.num_rows, dtype=bool))])
-        point = self._read_point()
-        old = self._with_keys(given)
-        return self._run(lambda: [*_deletes(old), *_inserts(given)], point)
+        return self._run_reading(lambda: [*_deletes(self._with_keys(given)), *_inserts(given)])
 
     def delete(self, where: Expression) -> RowChanges:
         """Delete the rows that match."""
-        point = self._read_point()
-        old = _one_batch(self._table.scan(where).to_arrow())
-        return self._run(lambda: _deletes(old), point) if old.num_rows else RowChanges()
+        return self._run_reading(lambda: _deletes(self._matching(where)))
+
+    def update(self, values: Mapping[str, Any], where: Expression) -> RowChanges:
+        """Give columns of the rows that match other values."""
+        assign = assignments(schema_to_arrow(self.schema), values)
+        keys = [key.name for key in self.keys if key.name in assign]
+        if keys:
+            raise Unsupported(
+                f"column {keys[0]!r} is in the primary key and cannot be updated",
+                hint="delete the rows, and add others",
+            )
+
+        def changes() -> Changes:
+            old = self._matching(where)
+            return _updates(old, self._assigned(old, assign))
+
+        return self._run_reading(changes)
+
+    def merge(self, rows: Any, *, update: bool, delete: bool, insert: bool) -> RowChanges:
+        """Update or delete the rows that have the keys of others, and insert those of the others that are new."""
+        given = self._table_of(self._checked(conform(rows, self.schema)))
+        self._refuse_twice(given)
+
+        def changes() -> Changes:
+            old = self._with_keys(given)
+            known = ~self._keys_of(old).kept(self._key_columns(given), -1, 0) if old.num_rows else _none(given)
+            wanted = (known & update) | (~known & insert)
+            gone = _deletes(old) if update or delete else []
+            return [*gone, *_inserts(given.filter(pa.array(wanted)))]
+
+        return self._run_reading(changes)
 
     def delete_keys(self, keys: Any) -> RowChanges:
         """Delete the rows with these keys, given as rows that have at least the key columns."""
@@ -86,16 +114,12 @@ class ChangeJob:
         if blind:
             whole = self._table_of(conform(pa.Table.from_batches([wanted]), self.schema))
             return self._run(lambda: _deletes(whole)) if whole.num_rows else RowChanges()
-        point = self._read_point()
-        old = self._with_keys(wanted, Schema(self.keys))
-        return self._run(lambda: _deletes(old), point) if old.num_rows else RowChanges()
+        return self._run_reading(lambda: _deletes(self._with_keys(wanted, Schema(self.keys))))
 
     def replace(self, rows: Any, where: Expression) -> RowChanges:
         """Delete the rows that match and add others, in one step."""
         given = self._table_of(self._checked(conform(rows, self.schema)))
-        point = self._read_point()
-        old = _one_batch(self._table.scan(where).to_arrow())
-        return self._run(lambda: [*_deletes(old), *_inserts(given)], point)
+        return self._run_reading(lambda: [*_deletes(self._matching(where)), *_inserts(given)])
 
     def ingest(self, rows: Any, operation: str, *, upsert: bool) -> RowChanges:
         """Apply change data, in the order of its rows."""
@@ -114,6 +138,22 @@ class ChangeJob:
         return self._run(lambda: [replacing(given, replaces, actions)])
 
     # How they run.
+
+    def _run_reading(self, read: Callable[[], Changes]) -> RowChanges:
+        """Work changes out from rows of the table and write them; again, if others change rows meanwhile."""
+        retries = self._change.metadata.property_reader.get(COMMIT_NUM_RETRIES)
+        for attempt in range(retries + 1):
+            point = ReadPoint.of(self._base.metadata, self._change.metadata)
+            changes = [(batch, actions) for batch, actions in read() if batch.num_rows]
+            if not changes:
+                return RowChanges()
+            try:
+                return self._run(lambda changes=changes: changes, point)  # type: ignore[misc]
+            except CommitConflict:
+                self._table.refresh()
+                if attempt == retries or self._change.schema.schema_id != self.schema.schema_id:
+                    raise
+        raise AssertionError("the last attempt returns or raises")  # pragma: no cover
 
     def _run(self, changes: Callable[[], Changes], point: ReadPoint | None = None) -> RowChanges:
         """Write changes as one transaction, unless its batch is in the table already."""
@@ -146,8 +186,22 @@ class ChangeJob:
             snapshot=snapshot,
         )
 
-    def _read_point(self) -> ReadPoint:
-        return ReadPoint.of(self._base.metadata, self._change.metadata)
+    def _matching(self, where: Expression) -> pa.RecordBatch:
+        return _one_batch(self._table.scan(where).to_arrow())
+
+    def _assigned(self, rows: pa.RecordBatch, assign: Mapping[str, Assign]) -> pa.RecordBatch:
+        """Rows with new values in some columns, which must fit them."""
+        arrays = []
+        for field in rows.schema:
+            values = assign[field.name](rows) if field.name in assign else rows.column(field.name)
+            try:
+                arrays.append(values if values.type == field.type else values.cast(field.type))
+            except pa.ArrowException as error:
+                raise InvalidArgument(
+                    f"new values do not fit column {field.name!r}: {error}", hint="cast them"
+                ) from None
+        made = pa.Table.from_arrays(arrays, names=rows.schema.names)
+        return self._table_of(conform(made, self.schema))
 
     def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for batch in batches:
@@ -174,14 +228,18 @@ class ChangeJob:
         columns = self._key_columns(rows, schema)
         if not rows.num_rows:
             return rows.slice(0, 0)
-        zeros = np.zeros(rows.num_rows, dtype=np.int64)
-        wanted = DeletedKeys(columns, zeros, zeros)
+        wanted = self._keys_of(rows, schema)
         found = []
         for batch in self._table.scan(self._key_range(columns)).to_batches():
             others = wanted.kept(self._key_columns(batch), -1, 0)
             if not others.all():
                 found.append(batch.filter(pa.array(~others)))
         return _one_batch(pa.Table.from_batches(found, schema_to_arrow(self.schema)))
+
+    def _keys_of(self, rows: pa.RecordBatch, schema: Schema | None = None) -> DeletedKeys:
+        """Keys to look others up in."""
+        zeros = np.zeros(rows.num_rows, dtype=np.int64)
+        return DeletedKeys(self._key_columns(rows, schema), zeros, zeros)
 
     def _key_range(self, columns: list[pa.Array]) -> Expression | None:
         """What the keys lie between, to leave out files without any of them."""
@@ -240,6 +298,18 @@ def _deletes(rows: pa.RecordBatch) -> Changes:
 
 def _inserts(rows: pa.RecordBatch) -> Changes:
     return [(rows, all_of(Operation.INSERT, rows.num_rows))]
+
+
+def _updates(old: pa.RecordBatch, new: pa.RecordBatch) -> Changes:
+    """Pairs of a row as it was and as it is."""
+    places = np.arange(old.num_rows * 2).reshape(2, -1).T.ravel()
+    both = _one_batch(pa.Table.from_batches([old, new.cast(old.schema)]))
+    actions = np.tile(np.array([Operation.UPDATE_BEFORE, Operation.UPDATE_AFTER], dtype=np.int8), old.num_rows)
+    return [(both.take(pa.array(places)), actions)]
+
+
+def _none(rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    return np.zeros(rows.num_rows, dtype=bool)
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from frazil.mixed.visible import has_ambiguous_text
 from frazil.mixed.watermark import full_event_time
 from frazil.model.arrow import field_to_arrow
 from frazil.model.schema import Schema
-from frazil.model.sorting import UNSORTED
+from frazil.model.sorting import UNSORTED, SortOrder
 from frazil.model.types import NestedField
 
 Changes = Iterable[tuple[pa.RecordBatch, Actions]]
@@ -53,10 +53,19 @@ class TreeWriter(RowWriter):
         partition_id: int = 0,
         task_id: int = 0,
         is_keyed: bool = True,
+        target_bytes: int | None = None,
+        order: SortOrder = UNSORTED,
+        arrange: Callable[[pa.Table], pa.Array] | None = None,
     ) -> None:
-        target = PropertyReader(metadata.properties).get(TARGET_FILE_SIZE)
-        properties = {**full_event_time(schema, metadata.properties), **metadata.properties}
-        super().__init__(metadata, store, schema=schema, order=UNSORTED, properties=properties, target_bytes=target)
+        super().__init__(
+            metadata,
+            store,
+            schema=schema,
+            order=order,
+            properties={**full_event_time(schema, metadata.properties), **metadata.properties},
+            target_bytes=target_bytes or PropertyReader(metadata.properties).get(TARGET_FILE_SIZE),
+            arrange=arrange,
+        )
         self._format = file_format
         self._name = (transaction_id, partition_id, task_id, ambient.new_snapshot_id())
         self._is_keyed = is_keyed
@@ -85,7 +94,7 @@ class TreeWriter(RowWriter):
         return open_data_file(self._store, location, self._format, self._schema, self._properties)
 
     def _finish(self, values: tuple[Any, ...], writer: DataFileWriter) -> None:
-        self._files.append(as_data_file(writer.close(), self._spec.spec_id, values[:-2], UNSORTED.order_id))
+        self._files.append(as_data_file(writer.close(), self._spec.spec_id, values[:-2], self._order.order_id))
 
 
 def new_file_location(metadata: TableMetadata, partition_path: str, name: str) -> str:
@@ -148,10 +157,18 @@ class ChangeWriter:
 
 
 class BaseWriter:
-    """Writes rows to files of the base store."""
+    """Writes rows to files of the base store, as they come or in an order (see `RowWriter`)."""
 
     def __init__(
-        self, metadata: TableMetadata, store: Store, keys: tuple[NestedField, ...], transaction_id: int
+        self,
+        metadata: TableMetadata,
+        store: Store,
+        keys: tuple[NestedField, ...],
+        transaction_id: int,
+        *,
+        target_bytes: int | None = None,
+        order: SortOrder = UNSORTED,
+        arrange: Callable[[pa.Table], pa.Array] | None = None,
     ) -> None:
         settings = PropertyReader(metadata.properties)
         self._schema = metadata.current_schema
@@ -164,6 +181,9 @@ class BaseWriter:
             file_format=settings.get(BASE_FORMAT),
             transaction_id=transaction_id,
             is_keyed=bool(keys),
+            target_bytes=target_bytes,
+            order=order,
+            arrange=arrange,
         )
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:

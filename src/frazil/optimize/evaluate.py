@@ -95,11 +95,16 @@ class PartitionEvaluation:
         """Whether a file is worth merging with another one."""
         return not self.is_fragment(file) and file.bytes <= self.settings.min_target_size
 
+    def is_unsorted(self, file: DataInput) -> bool:
+        """Whether a file is of another order than the table's files should be."""
+        return self.settings.order_id is not None and file.file.sort_order_id != self.settings.order_id
+
     def should_rewrite(self, file: DataInput) -> bool:
         """Whether a file is written anew."""
         small = self.is_fragment(file)
         if self.is_full:
-            return self.settings.full_rewrites_all or bool(file.deletes) or small or self.is_undersized(file)
+            light = bool(file.deletes) or small or self.is_undersized(file) or self.is_unsorted(file)
+            return self.settings.full_rewrites_all or light
         deleted = sum(delete.file.record_count for delete in file.of_kind(DeleteKind.POSITION))
         return small or deleted > file.rows * self.settings.duplicate_ratio
 
@@ -173,23 +178,67 @@ class PartitionEvaluation:
     def _needs_full(self) -> bool:
         deletes = any(file.deletes for file in self.partition.files)
         merges = self.undersized.files > 1 and not self._is_keyed
-        return deletes or self.fragments.files > self._buckets() or merges or self.has_changes
+        unsorted = any(map(self.is_unsorted, self.partition.files))
+        return deletes or self.fragments.files > self._buckets() or merges or unsorted or self.has_changes
 
     def _needs_major(self) -> bool:
+        return self._merges() or self._rewritten_segments > 0
+
+    def _merges(self) -> bool:
         sizes = sorted(file.bytes for file in self.merge)
         fits = len(sizes) > 1 and sizes[0] + sizes[1] <= self.settings.target_size
-        return (fits and sum(sizes) >= self.settings.target_size) or self._rewritten_segments > 0
+        return fits and (self.settings.merges_early or sum(sizes) >= self.settings.target_size)
 
     def _needs_minor(self) -> bool:
-        small = self.fragments.files + self.equality.files
-        waited = 0 <= self.settings.minor_interval_ms < self._clock.now_ms - self._clock.last_minor_ms
         if self._is_keyed:
             return (
-                small >= max(self._buckets() + 1, self.settings.minor_files)
-                or ((small > self._buckets() or self.has_changes) and waited)
+                self._small >= max(self._buckets() + 1, self.settings.minor_files)
+                or ((self._small > self._buckets() or self.has_changes) and self._waited)
                 or (self.has_changes and self._refresh_is_due())
             )
-        return small >= self.settings.minor_files or (small > 1 and waited) or self._combined > 0
+        return self._small >= self.settings.minor_files or (self._small > 1 and self._waited) or self._combined > 0
+
+    @property
+    def _small(self) -> int:
+        return self.fragments.files + self.equality.files
+
+    @property
+    def _waited(self) -> bool:
+        return 0 <= self.settings.minor_interval_ms < self._clock.now_ms - self._clock.last_minor_ms
+
+    @property
+    def reason(self) -> str:
+        """Why it needs what it needs, or nothing, in words."""
+        kind = self.kind
+        if kind is None:
+            return self._idle_reason()
+        if kind is Kind.FULL:
+            return f"{self.where}: the time for a full one has come"
+        if kind is Kind.MAJOR:
+            if self._rewritten_segments:
+                return f"{self.where}: {counted(self._rewritten_segments, 'large file')} lost many rows to deletes"
+            size = sum(file.bytes for file in self.merge)
+            return (
+                f"{self.where}: {counted(len(self.merge), 'file')} below the target size have {as_size(size)} together"
+            )
+        if self.has_changes:
+            return f"{self.where}: {counted(len(self.partition.sequences), 'commit')} of changes to take in"
+        if self._combined and self._small <= 1:
+            return f"{self.where}: {counted(self._combined, 'file')} with several delete files"
+        small, equality = counted(self.fragments.files, "small file"), counted(self.equality.files, "equality delete")
+        return f"{self.where}: {small}, {equality}"
+
+    def _idle_reason(self) -> str:
+        if not self.settings.enabled:
+            return f"{self.where}: self-optimizing.enabled is false"
+        if not self.is_full and (self._small > self._buckets() or self.has_changes):
+            return f"{self.where}: {counted(self._small, 'small file')}, which wait for more, or for their time"
+        return f"{self.where}: nothing to gain"
+
+    @property
+    def where(self) -> str:
+        """The partition, as people name it."""
+        return f"partition {self.partition.path}" if self.partition.path else "the table"
 
     def _refresh_is_due(self) -> bool:
         interval = self.settings.base_refresh_ms
@@ -224,11 +273,11 @@ class PartitionEvaluation:
         return Health(scores[0], scores[1], scores[2], tuple(self._reasons(scores, size // files, rows)))
 
     def _reasons(self, scores: Sequence[int], average: int, rows: int) -> Iterable[str]:
-        where = f"partition {self.partition.path}" if self.partition.path else "the table"
+        where = self.where
         files = self.fragments.files + self.undersized.files
         if scores[0] < 40:
-            target = self.settings.min_target_size
-            yield f"{where} has {files} small files: {_size(average)} on average, and {_size(target)} would be enough"
+            enough = as_size(self.settings.min_target_size)
+            yield f"{where} has {files} small files: {as_size(average)} on average, and {enough} would be enough"
         if scores[1] < 40:
             yield f"{where} has {self.equality.rows} deletes by key for {rows} rows"
         if scores[2] < 20:
@@ -256,7 +305,13 @@ def _share(part: float, whole: float) -> float:
     return 0 if whole <= 0 else min(part, whole) / whole
 
 
-def _size(count: int) -> str:
+def counted(count: int, what: str) -> str:
+    """A number of things: `1 file`, `3 files`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def as_size(count: int) -> str:
+    """Bytes, as people write them."""
     for unit in ("bytes", "KB", "MB"):
         if count < 1024:
             return f"{count} {unit}"

@@ -5,7 +5,7 @@ Tables of any format come down to this. Everything after works on it alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -17,6 +17,10 @@ from frazil.iceberg.planning import FileScanTask, ScanPlan
 from frazil.mixed.file_names import FileType
 from frazil.mixed.plan import MixedPlan, PlannedFile
 from frazil.mixed.tree import ROOT
+from frazil.model.arrow import array_from_canonical
+from frazil.model.binding import bind
+from frazil.model.expressions import AlwaysFalse, AlwaysTrue, Expression
+from frazil.model.residuals import residuals
 
 
 class DeleteKind(Enum):
@@ -123,6 +127,29 @@ def mixed_inputs(plan: MixedPlan) -> list[PartitionInput]:
         assert sequence is not None
         partition(one).sequences.add(sequence)
     return list(found.values())
+
+
+def matching_partitions(
+    partitions: Sequence[PartitionInput], metadata: TableMetadata, where: Expression
+) -> set[int] | None:
+    """The places of the partitions that may have rows that match; None if all may."""
+    if isinstance(where, AlwaysTrue):
+        return None
+    bind(metadata.current_schema, where)  # refuses what is no filter, also where there are no partitions
+    found: set[int] = set()
+    for spec_id in {one.spec_id for one in partitions}:
+        spec = metadata.spec(spec_id)
+        places = [place for place, one in enumerate(partitions) if one.spec_id == spec_id]
+        kinds = [column.type for column in partition_type(metadata, spec).fields]
+        columns = [
+            array_from_canonical(kind, [partitions[place].values[number] for place in places])
+            for number, kind in enumerate(kinds)
+        ]
+        which, filters = residuals(metadata.current_schema, spec, where, columns, len(places))
+        found.update(
+            place for place, number in zip(places, which, strict=True) if not isinstance(filters[number], AlwaysFalse)
+        )
+    return found
 
 
 def _change_files(plan: MixedPlan) -> Iterable[PlannedFile]:

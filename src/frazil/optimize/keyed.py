@@ -7,7 +7,7 @@ and the change store is not touched.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,27 +41,76 @@ from frazil.mixed.watermark import MoveWatermark, watermark_of
 from frazil.mixed.writer import BaseWriter, new_file_location
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.model.schema import POS, Schema
+from frazil.model.types import NestedField
+from frazil.optimize.arrangement import Arrangement, KnowOrder
 from frazil.optimize.evaluate import Kind
 from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind
-from frazil.optimize.plan import OptimizingPlan, RewriteTask
+from frazil.optimize.outcome import Outcome
+from frazil.optimize.plan import RewriteTask
 from frazil.optimize.settings import Settings
-from frazil.optimize.tables import KIND, plan_mixed
+from frazil.optimize.tables import KIND, PlannedTable, plan_mixed
+from frazil.optimize.tasks import Executor, InProcess, Job, Task, TaskFiles, carry_out
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What one run did."""
+@dataclass(frozen=True)
+class KeyedJob(Job):
+    """The tasks of one run on a table."""
 
-    kind: Kind | None = None
-    data_files_added: int = 0
-    data_files_removed: int = 0
-    delete_files_added: int = 0
-    delete_files_removed: int = 0
-    snapshot_id: int | None = None
-    plan: OptimizingPlan | None = field(default=None, repr=False)
+    merge: MixedPlan
+    """The pair of snapshots; its files are those of the tasks."""
+    keys: tuple[NestedField, ...]
+    target_bytes: int
+    arrangement: Arrangement
 
-    def __bool__(self) -> bool:
-        return self.kind is not None
+    @property
+    def _metadata(self) -> TableMetadata:
+        return self.merge.base.metadata
+
+    @property
+    def _store(self) -> Store:
+        return self.merge.base.store
+
+    def _reader(self, output: Schema) -> MergeReader:
+        return MergeReader(self.merge, output, tuple(key.id for key in self.keys), BATCH_ROWS)
+
+    def run(self, task: RewriteTask) -> TaskFiles:
+        written: list[DataFile] = []
+        deletes: list[DataFile] = []
+        try:
+            if task.rewrite:
+                written += self._writer(task.transaction_id).write(_rows(self._reader(self.merge.schema), task.rewrite))
+            positions = self._reader(Schema((POS,)))
+            for file in task.convert:
+                deletes += self._convert(file, positions)
+        except BaseException:
+            remove_files(self._store, [*written, *deletes])
+            raise
+        return TaskFiles(tuple(written), tuple(deletes))
+
+    def _writer(self, transaction_id: int) -> BaseWriter:
+        return BaseWriter(
+            self._metadata,
+            self._store,
+            self.keys,
+            transaction_id,
+            target_bytes=self.target_bytes,
+            order=self.arrangement.order,
+            arrange=self.arrangement.indices(self.merge.schema),
+        )
+
+    def _convert(self, file: DataInput, reader: MergeReader) -> list[DataFile]:
+        """Write one file with all deleted positions of a data file, in the place of all its deletes."""
+        kept = np.zeros(file.rows, dtype=bool)
+        for batch in reader.read(_node_task([file])):
+            kept[batch.column(0).to_numpy()] = True
+        gone = np.flatnonzero(~kept)
+        if not len(gone):
+            return []
+        number = (ambient.new_snapshot_id(), 1)
+        name = FileName(file.node, FileType.POS_DELETE, file.transaction_id, 0, 0, *number)
+        places = _Place(self._metadata, self._store, name, PartitionPaths(self._metadata).of(file.file))
+        files = PositionFiles(self._store, places, DeleteSettings.of(self._metadata))
+        return files.write([(file.file, DeletionVector.from_positions(gone))])
 
 
 def optimize_keyed(
@@ -71,92 +120,68 @@ def optimize_keyed(
     *,
     now_ms: int | None = None,
 ) -> Outcome:
-    """Run what a keyed table needs once; nothing, if it is at rest."""
+    """Run what a keyed table needs once, in this process; nothing, if it is at rest."""
     table.refresh()
-    planned = plan_mixed(table, settings, where, now_ms=now_ms)
+    known = Settings.of(table.base_store.properties) if settings is None else settings
+    planned = plan_mixed(table, known, where, now_ms=now_ms)
+    return run_keyed(table, planned, InProcess(), target_bytes=known.target_size)
+
+
+def run_keyed(
+    table: MixedTable,
+    planned: PlannedTable,
+    executor: Executor,
+    *,
+    target_bytes: int,
+    arrangement: Arrangement | None = None,
+) -> Outcome:
+    """Carry out a plan for a keyed table as it was planned, and commit it."""
     plan, merge = planned.plan, planned.merge
     if plan.kind is None or merge is None:
         return Outcome(plan=plan)
-    run = _Run(table, merge)
-    try:
-        for task in plan.tasks:
-            run.execute(task)
-    except BaseException:
-        remove_files(table.store, [*run.data, *run.deletes])
-        raise
-    with removing(table.store, [*run.data, *run.deletes]):
-        outcome = run.commit(plan, plan.kind)
+    chosen = Arrangement() if arrangement is None else arrangement
+    keys = key_fields(merge.base.metadata.current_schema, table.primary_key)
+    job = KeyedJob(replace(merge, tasks=(), idle_deletes=()), keys, target_bytes, chosen)
+    written = carry_out(executor, table.store, [Task(job, task) for task in plan.tasks])
+    with removing(table.store, [*written.data, *written.deletes]):
+        outcome = commit_keyed(table, planned, plan.kind, written, chosen)
     table.refresh()
     return outcome
 
 
-class _Run:
-    """The files that tasks wrote, until they are committed."""
+def commit_keyed(
+    table: MixedTable, planned: PlannedTable, kind: Kind, written: TaskFiles, arrangement: Arrangement
+) -> Outcome:
+    """Put new files in the place of old ones, and move the optimized sequence, if nobody else did meanwhile."""
+    plan, merge = planned.plan, planned.merge
+    assert merge is not None
+    removed = [file.file for task in plan.tasks for file in task.rewrite if not file.is_change]
+    dropped = {one.key: one for task in plan.tasks for one in task.removable}
+    paths = {task.partition.path for task in plan.tasks} | set(plan.to_sequence)
+    maps = {SEQUENCE: plan.to_sequence, TIME: dict.fromkeys(sorted(paths), ambient.now_ms())}
+    start = merge.base.snapshot
+    with table.base_store.transaction() as tx:
+        if not arrangement.order.is_unsorted:
+            KnowOrder(tx, arrangement.order).commit()
+        action = _OptimizeFiles(tx, table._change_store).validate_from(None if start is None else start.snapshot_id)
+        action.set(PRODUCER, OPTIMIZE).set(KIND, kind.name.lower())
+        for flagged in maps:
+            action.set(flag(flagged), "true")
+        _fill(action, written.data, removed, written.deletes, dropped.values())
+        action.validate_data_files_exist(file.path for task in plan.tasks for file in task.convert)
+        action.commit()
+        MoveOptimized(tx, maps, merge.optimized.sequence).commit()
+        MoveWatermark(tx, watermark_of(written.data, tx.metadata.current_schema, tx.metadata.properties)).commit()
+    counts = (len(written.data), len(removed), len(written.deletes), len(dropped))
+    return Outcome(kind, *counts, action.snapshot_id, plan)
 
-    def __init__(self, table: MixedTable, merge: MixedPlan) -> None:
-        self._base, self._change = table.base_store, table._change_store
-        self._merge = merge
-        self._metadata = merge.base.metadata
-        self._keys = key_fields(self._metadata.current_schema, table.primary_key)
-        self._operation = ambient.new_snapshot_id()
-        self._count = 0
-        self.data: list[DataFile] = []
-        self.deletes: list[DataFile] = []
 
-    def _reader(self, output: Schema) -> MergeReader:
-        return MergeReader(self._merge, output, tuple(key.id for key in self._keys), BATCH_ROWS)
-
-    def execute(self, task: RewriteTask) -> None:
-        """Write what a task's files become."""
-        if task.rewrite:
-            writer = BaseWriter(self._metadata, self._base.store, self._keys, task.transaction_id)
-            reader = self._reader(self._merge.schema)
-            self.data += writer.write(self._rows(reader, task.rewrite))
-        positions = self._reader(Schema((POS,)))
-        for file in task.convert:
-            self._convert(file, positions)
-
-    def _rows(self, reader: MergeReader, files: Sequence[DataInput]) -> Iterator[pa.RecordBatch]:
-        by_node: dict[int, list[DataInput]] = {}
-        for file in files:
-            by_node.setdefault(file.node, []).append(file)
-        for members in by_node.values():  # the same change deletes apply to all files of a node
-            yield from reader.read(_node_task(members))
-
-    def _convert(self, file: DataInput, reader: MergeReader) -> None:
-        """Write one file with all deleted positions of a data file, in the place of all its deletes."""
-        kept = np.zeros(file.rows, dtype=bool)
-        for batch in reader.read(_node_task([file])):
-            kept[batch.column(0).to_numpy()] = True
-        gone = np.flatnonzero(~kept)
-        if len(gone):
-            settings = DeleteSettings.of(self._metadata)
-            self._count += 1
-            name = FileName(file.node, FileType.POS_DELETE, file.transaction_id, 0, 0, self._operation, self._count)
-            places = _Place(self._metadata, self._base.store, name, PartitionPaths(self._metadata).of(file.file))
-            self.deletes += PositionFiles(self._base.store, places, settings).write(
-                [(file.file, DeletionVector.from_positions(gone))]
-            )
-
-    def commit(self, plan: OptimizingPlan, kind: Kind) -> Outcome:
-        """Put new files in the place of old ones, and move the optimized sequence, if nobody else did meanwhile."""
-        removed = [file.file for task in plan.tasks for file in task.rewrite if not file.is_change]
-        dropped = {one.key: one for task in plan.tasks for one in task.removable}
-        now = ambient.now_ms()
-        paths = {task.partition.path for task in plan.tasks} | set(plan.to_sequence)
-        maps = {SEQUENCE: plan.to_sequence, TIME: dict.fromkeys(sorted(paths), now)}
-        start = self._merge.base.snapshot
-        with self._base.transaction() as tx:
-            action = _OptimizeFiles(tx, self._change).validate_from(None if start is None else start.snapshot_id)
-            action.set(PRODUCER, OPTIMIZE).set(KIND, kind.name.lower())
-            for flagged in maps:
-                action.set(flag(flagged), "true")
-            _fill(action, self.data, removed, self.deletes, dropped.values())
-            action.validate_data_files_exist(file.path for task in plan.tasks for file in task.convert)
-            action.commit()
-            MoveOptimized(tx, maps, self._merge.optimized.sequence).commit()
-            MoveWatermark(tx, watermark_of(self.data, tx.metadata.current_schema, tx.metadata.properties)).commit()
-        return Outcome(kind, len(self.data), len(removed), len(self.deletes), len(dropped), action.snapshot_id, plan)
+def _rows(reader: MergeReader, files: Sequence[DataInput]) -> Iterator[pa.RecordBatch]:
+    by_node: dict[int, list[DataInput]] = {}
+    for file in files:
+        by_node.setdefault(file.node, []).append(file)
+    for members in by_node.values():  # the same change deletes apply to all files of a node
+        yield from reader.read(_node_task(members))
 
 
 def _fill(

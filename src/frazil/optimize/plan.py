@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from frazil.mixed.tree import node_of
@@ -49,6 +49,13 @@ class OptimizingPlan:
     to_sequence: dict[str, int]
     """By partition path: the change commits that are in the base store afterwards."""
     health: Health
+    reasons: tuple[str, ...] = ()
+    """For each partition that is optimized why, or if there is none, for the others why not."""
+
+    @property
+    def input_bytes(self) -> int:
+        """How large the files are that are read."""
+        return sum(task.bytes for task in self.tasks)
 
     @property
     def input_files(self) -> int:
@@ -72,64 +79,109 @@ def plan_optimizing(
     *,
     is_keyed: bool = False,
     most_bytes: int | None = None,
+    among: Container[int] | None = None,
 ) -> OptimizingPlan:
-    """Plan the optimizing that partitions need: those that cost most first, up to `most_bytes` in all."""
+    """Plan the optimizing that partitions need: those that cost most first, up to `most_bytes` in all.
+
+    All partitions of the table must be given, since they may have deletes in common; with `among` only those at these
+    places are looked at.
+    """
     evaluated = [PartitionEvaluation(one, settings, clock, is_keyed=is_keyed) for one in partitions]
-    health = table_health([one for one in evaluated if one.partition.files])
-    needed = sorted((one for one in evaluated if one.kind is not None), key=lambda one: one.cost, reverse=True)
-    chosen: list[tuple[PartitionEvaluation, list[RewriteTask]]] = []
+    meant = [one for place, one in enumerate(evaluated) if among is None or place in among]
+    chosen: list[tuple[PartitionEvaluation, list[_Part]]] = []
     taken = 0
-    for one in needed:
+    for one in sorted((one for one in meant if one.kind is not None), key=lambda one: one.cost, reverse=True):
         if most_bytes is not None and chosen and taken > most_bytes:
             break
-        tasks = split(one, is_keyed=is_keyed)
-        if tasks or one.only_sequence:
-            chosen.append((one, tasks))
+        parts = split(one, is_keyed=is_keyed)
+        if parts or one.only_sequence:
+            chosen.append((one, parts))
             taken += one.cost
+    reasons = [one.reason for one, _ in chosen] or [one.reason for one in meant]
+    chosen += [(one, split(one, is_keyed=is_keyed)) for one in _sharing(chosen, evaluated)]
+    planned = {file.path for _, parts in chosen for part in parts for file in part.files}
+    needed = {
+        delete.key
+        for one in evaluated
+        for file in one.partition.files
+        if file.path not in planned
+        for delete in file.deletes
+    }
     kinds = [one.kind for one, _ in chosen if one.kind is not None]
     moved = [one.partition for one, _ in chosen if one.partition.sequences]
     return OptimizingPlan(
         max(kinds, default=None),
-        tuple(task for _, tasks in chosen for task in tasks),
+        tuple(_task(one.partition, part, needed) for one, parts in chosen for part in parts),
         {partition.path: min(partition.sequences) for partition in moved},
         {partition.path: max(partition.sequences) for partition in moved},
-        health,
+        table_health([one for one in evaluated if one.partition.files]),
+        tuple(reasons),
     )
 
 
-def split(one: PartitionEvaluation, *, is_keyed: bool) -> list[RewriteTask]:
+def _sharing(
+    chosen: Iterable[tuple[PartitionEvaluation, list[_Part]]], evaluated: Iterable[PartitionEvaluation]
+) -> list[PartitionEvaluation]:
+    """Further partitions that the equality deletes of converted files apply to: unless all are converted, the deletes
+    stay, and those files are never at rest.
+    """
+    known = {id(one) for one, _ in chosen}
+    keys = {key for _, parts in chosen for part in parts for file in part.convert for key in _equality(file)}
+    left = [one for one in evaluated if id(one) not in known]
+    found: list[PartitionEvaluation] = []
+    while keys:
+        more = [one for one in left if any(_equality(file) & keys for file in one.partition.files)]
+        if not more:
+            break
+        found += more
+        left = [one for one in left if one not in more]
+        keys |= {key for one in more for file in one.partition.files for key in _equality(file)}
+    return found
+
+
+def _equality(file: DataInput) -> set[tuple[str, int | None]]:
+    return {delete.key for delete in file.of_kind(DeleteKind.EQUALITY)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The files of one task."""
+
+    rewrite: Sequence[DataInput]
+    convert: Sequence[DataInput]
+
+    @property
+    def files(self) -> Sequence[DataInput]:
+        return (*self.rewrite, *self.convert)
+
+    @property
+    def is_worthwhile(self) -> bool:
+        """Whether a task does more than to write one file as it was."""
+        return len(self.rewrite) != 1 or bool(self.convert) or bool(self.rewrite[0].deletes)
+
+
+def split(one: PartitionEvaluation, *, is_keyed: bool) -> list[_Part]:
     """The tasks of a partition: by the tree of a keyed table, else by size."""
     groups = _by_node if is_keyed else _by_size
     found = groups(one.merge, one.settings)
     alone = [group[0] for group in found if len(group) == 1]
     convert = [*one.convert, *(file for file in alone if one.should_convert(file))]
     rewritten = {file.path for file in one.rewrite}
-    rest = groups([*one.rewrite, *convert], one.settings)
-    parts: list[tuple[list[DataInput], list[DataInput]]] = [(group, []) for group in found if len(group) > 1]
-    parts += [
-        ([file for file in group if file.path in rewritten], [file for file in group if file.path not in rewritten])
-        for group in rest
+    parts = [_Part(group, ()) for group in found if len(group) > 1]
+    for group in groups([*one.rewrite, *convert], one.settings):
+        whole = [file for file in group if file.path in rewritten]
+        parts.append(_Part(whole, [file for file in group if file.path not in rewritten]))
+    return [
+        part
+        for part in parts
+        if is_keyed or part.is_worthwhile or (one.is_full and any(map(one.is_unsorted, part.rewrite)))
     ]
-    planned = {file.path for rewrite, converted in parts for file in (*rewrite, *converted)}
-    needed = {delete.key for file in one.partition.files if file.path not in planned for delete in file.deletes}
-    tasks = [_task(one.partition, rewrite, converted, needed) for rewrite, converted in parts]
-    return [task for task in tasks if is_keyed or _is_worthwhile(task)]
 
 
-def _task(
-    partition: PartitionInput,
-    rewrite: Sequence[DataInput],
-    convert: Sequence[DataInput],
-    needed: set[tuple[str, int | None]],
-) -> RewriteTask:
-    deletes = {delete.key: delete for file in (*rewrite, *convert) for delete in file.deletes}
+def _task(partition: PartitionInput, part: _Part, needed: set[tuple[str, int | None]]) -> RewriteTask:
+    deletes = {delete.key: delete for file in part.files for delete in file.deletes}
     removable = [one for one in deletes.values() if one.kind is not DeleteKind.CHANGE and one.key not in needed]
-    return RewriteTask(partition, tuple(rewrite), tuple(convert), tuple(removable))
-
-
-def _is_worthwhile(task: RewriteTask) -> bool:
-    """Whether a task does more than to write one file as it was."""
-    return len(task.rewrite) != 1 or bool(task.convert) or bool(task.deletes)
+    return RewriteTask(partition, tuple(part.rewrite), tuple(part.convert), tuple(removable))
 
 
 def _by_size(files: Sequence[DataInput], settings: Settings) -> list[list[DataInput]]:

@@ -39,6 +39,10 @@ DUPLICATE_RATIO = Property("self-optimizing.major.trigger.duplicate-ratio", 0.1,
 FULL_INTERVAL_MS = Property("self-optimizing.full.trigger.interval", -1, integer(-1, _LONG))
 FULL_REWRITES_ALL = Property("self-optimizing.full.rewrite-all-files", True, boolean)
 BASE_REFRESH_MS = Property("base.refresh-interval", -1, integer(-1, _LONG))
+FILTER: Property[str | None] = Property("self-optimizing.filter", None, lambda _, text: text)
+"""Only partitions that may have matching rows are optimized."""
+SORT_ORDER: Property[str | None] = Property("self-optimizing.sort-order", None, lambda _, text: text)
+"""Ours: the order of rows in files that optimizing writes, such as `ts DESC, id` or `zorder(a, b)`."""
 OPEN_FILE_COST = Property("read.split.open-file-cost", 4_194_304, integer(0, _LONG))
 
 
@@ -60,6 +64,10 @@ class Settings:
     base_refresh_ms: int = BASE_REFRESH_MS.default
     open_file_cost: int = OPEN_FILE_COST.default
     base_buckets: int = BASE_BUCKETS.default
+    order_id: int | None = None
+    """A full optimizing rewrites files of other sort orders than this one; if None, orders do not count."""
+    merges_early: bool = False
+    """Whether undersized files are merged also where they make no whole file together."""
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Settings:

@@ -14,9 +14,9 @@ from frazil.mixed.optimized import read_optimized
 from frazil.mixed.plan import MixedPlan, StoreState, plan_merge
 from frazil.mixed.table import MixedTable
 from frazil.mixed.transactions import OPTIMIZE, PRODUCER, open_transactions
-from frazil.model.expressions import Expression
+from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.optimize.evaluate import Clock
-from frazil.optimize.inputs import iceberg_inputs, mixed_inputs
+from frazil.optimize.inputs import iceberg_inputs, matching_partitions, mixed_inputs
 from frazil.optimize.plan import OptimizingPlan, last_sequence_in_order, plan_optimizing
 from frazil.optimize.settings import Settings
 
@@ -42,10 +42,11 @@ def plan_iceberg(
     *,
     now_ms: int | None = None,
 ) -> OptimizingPlan:
-    """What an Iceberg table needs, or an unkeyed mixed one."""
-    inputs = iceberg_inputs(table.scan(where).plan(), table.metadata)
+    """What an Iceberg table needs, or an unkeyed mixed one; with `where`, partitions that may have matching rows."""
+    inputs = iceberg_inputs(table.scan().plan(), table.metadata)
     known = Settings.of(table.properties) if settings is None else settings
-    return plan_optimizing(inputs, known, _clock(table.metadata, now_ms))
+    among = matching_partitions(inputs, table.metadata, as_expression(where))
+    return plan_optimizing(inputs, known, _clock(table.metadata, now_ms), among=among)
 
 
 def plan_mixed(
@@ -81,11 +82,14 @@ def plan_stores(
     optimized = read_optimized(base.metadata, base.store, base.snapshot)
     clock = replace(_clock(base.metadata, now_ms), base_optimized_ms=optimized.time)
     schema = base.metadata.current_schema
-    merge = plan_merge(base, change, optimized, schema, as_expression(where))
+    # whole partitions: what a filter leaves out would lose the deletes that wait for it
+    merge = plan_merge(base, change, optimized, schema, AlwaysTrue())
     last = _last_sequence(merge, known, clock.now_ms)
     if last is not None:
-        merge = plan_merge(base, change, optimized, schema, as_expression(where), last_sequence=last)
-    return PlannedTable(plan_optimizing(mixed_inputs(merge), known, clock, is_keyed=True), merge)
+        merge = plan_merge(base, change, optimized, schema, AlwaysTrue(), last_sequence=last)
+    inputs = mixed_inputs(merge)
+    among = matching_partitions(inputs, base.metadata, as_expression(where))
+    return PlannedTable(plan_optimizing(inputs, known, clock, is_keyed=True, among=among), merge)
 
 
 def _last_sequence(merge: MixedPlan, settings: Settings, now_ms: int) -> int | None:

@@ -150,7 +150,7 @@ class ExpireSnapshots(Action):
         retention = retained_snapshots(
             metadata, self._now_ms, older_than_ms=self._older_than_ms, retain_last=self._retain_last
         )
-        self._check_ids(metadata, set(retention.expired_refs))
+        self._check_ids(metadata, set(retention.expired_refs), retention.looked_up_ids)
         expired = tuple(
             snapshot.snapshot_id
             for snapshot in metadata.snapshots
@@ -170,9 +170,14 @@ class ExpireSnapshots(Action):
         requirements += [AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in metadata.refs.items()]
         return Staged(tuple(updates), tuple(requirements) if updates else ())
 
-    def _check_ids(self, metadata: TableMetadata, expired_refs: set[str]) -> None:
+    def _check_ids(self, metadata: TableMetadata, expired_refs: set[str], looked_up: frozenset[int]) -> None:
         for snapshot_id in sorted(self._ids):
             metadata.snapshot(snapshot_id)
+            if snapshot_id in looked_up:
+                raise InvalidArgument(
+                    f"snapshot {snapshot_id} cannot expire: later ones need what it says of optimized changes",
+                    hint="expire older snapshots; this one can go when the table was optimized again",
+                )
             living = {name: ref for name, ref in metadata.refs.items() if name not in expired_refs}
             holders = [name for name, ref in living.items() if ref.snapshot_id == snapshot_id]
             if holders:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.errors import ColumnNotFound, InvalidArgument
 from frazil.lance.commit import new_transaction
 from frazil.lance.feature_flags import has_stable_row_ids
 from frazil.lance.history import History
@@ -26,11 +25,8 @@ from frazil.lance.rows import array_as
 from frazil.lance.scan import LanceScan
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import FileTarget, write_fragments
+from frazil.model.assignments import Assign, assignments
 from frazil.model.expressions import Expression
-from frazil.model.scalar_sql import compile_scalar
-
-Assign = Callable[[pa.RecordBatch], pa.Array]
-
 
 _NONE = np.empty(0, np.int64)
 
@@ -105,28 +101,6 @@ def update(history: History, version: LanceVersion, values: Mapping[str, Any], w
     if made is None:
         return RowChanges()
     return RowChanges(**changes.counts(), snapshot=made)
-
-
-def assignments(schema: pa.Schema, values: Mapping[str, Any]) -> dict[str, Assign]:
-    """How the new values of columns are computed."""
-    if not values:
-        raise InvalidArgument("an update of no columns", hint="give values by column name")
-    found: dict[str, Assign] = {}
-    for name, value in values.items():
-        if name not in schema.names:
-            raise ColumnNotFound(f"no column {name!r} to update", hint=f"the columns are {', '.join(schema.names)}")
-        found[name] = compile_scalar(value, schema) if isinstance(value, str) else _constant(value, schema.field(name))
-    return found
-
-
-def _constant(value: Any, field_: pa.Field) -> Assign:
-    try:
-        scalar = value if isinstance(value, pa.Scalar) else pa.array([value], field_.type)[0]
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgument(
-            f"{value!r} does not fit column {field_.name!r} of type {field_.type}", hint="SQL goes as text"
-        ) from error
-    return lambda batch: pa.repeat(scalar, batch.num_rows) if scalar.is_valid else pa.nulls(batch.num_rows, field_.type)
 
 
 def _assigned(batch: pa.RecordBatch, assign: Mapping[str, Assign], schema: pa.Schema) -> pa.RecordBatch:

@@ -16,9 +16,8 @@ from frazil import ambient
 from frazil.errors import CommitConflict, CommitFailed, FrazilError
 from frazil.iceberg.compaction import CompactionPlan, FileGroup, plan_compaction
 from frazil.iceberg.compaction_options import CompactionOptions
+from frazil.iceberg.dangling import remove_dangling_deletes
 from frazil.iceberg.data_file import DataFile
-from frazil.iceberg.delete_writer import WrittenDeletes
-from frazil.iceberg.rewrite import branch_head
 from frazil.iceberg.rewritten import RewrittenDataFiles
 from frazil.iceberg.scan import Scan, as_expression
 from frazil.model.expressions import Expression
@@ -209,22 +208,10 @@ class Compaction:
 
     def _without_dangling(self) -> RewrittenDataFiles:
         """Remove delete files that apply to nothing any more. If others are in the way, they stay for the next time."""
-        table, branch = self.handle.table, self.settings.branch
-        base = branch_head(table.metadata, branch)
-        if base is None:
-            return RewrittenDataFiles()
-        plan = Scan(table.metadata, table.store, base, self.handle.schema).plan()
-        used = plan.used_deletes
-        dangling = [file for number, file in enumerate(plan.delete_files) if number not in used]
-        if not dangling:
-            return RewrittenDataFiles()
-        action = table.convert_deletes().validate_from(base.snapshot_id).convert(dangling, WrittenDeletes())
-        as_told(action, self.settings, self.spark)
-        try:
-            action.commit()
-        except (CommitConflict, CommitFailed):
-            return RewrittenDataFiles()
-        return RewrittenDataFiles(removed_delete_files_count=len(dangling))
+        count = remove_dangling_deletes(
+            self.handle.table, self.settings.branch, told=lambda action: as_told(action, self.settings, self.spark)
+        )
+        return RewrittenDataFiles(removed_delete_files_count=count)
 
 
 def _failed(group: FileGroup) -> RewrittenDataFiles:

@@ -1,0 +1,78 @@
+"""The order of rows in files that optimizing writes: that of a sort order, or of a curve through several columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from frazil.errors import CommitConflict, InvalidArgument
+from frazil.iceberg.actions.action import Action, Context, Staged
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.transaction import Transaction
+from frazil.iceberg.updates import AddSortOrder
+from frazil.model.schema import Schema
+from frazil.model.sorting import UNSORTED, SortOrder, assign_order_id, parse_sort_order, sort_indices
+from frazil.model.zorder import curve_indices
+
+_ZORDER = re.compile(r"\s*zorder\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+_TERMS = re.compile(r",(?![^(]*\))")
+Indices = Callable[[pa.Table], pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """How rows are to be arranged; not at all, if neither is given."""
+
+    order: SortOrder = UNSORTED
+    curve: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str | None, metadata: TableMetadata) -> Arrangement:
+        """From text such as `id DESC, ts` or `zorder(a, b)`; without any, the order of the table."""
+        if text is None:
+            return cls(metadata.default_sort_order)
+        found = _ZORDER.fullmatch(text)
+        if found is not None:
+            return cls(curve=_columns(found[1], metadata.current_schema))
+        order = parse_sort_order(metadata.current_schema, [term.strip() for term in _TERMS.split(text)])
+        return cls(assign_order_id(metadata.sort_orders, order))
+
+    def __bool__(self) -> bool:
+        return bool(self.curve) or not self.order.is_unsorted
+
+    def indices(self, schema: Schema) -> Indices | None:
+        """What gives the places of rows in the order; None if they stay as they are."""
+        if self.curve:
+            names = self.curve
+            return lambda rows: curve_indices([rows.column(name) for name in names])
+        return None if self.order.is_unsorted else lambda rows: sort_indices(schema, self.order, rows)
+
+
+class KnowOrder(Action):
+    """Lets a table know a sort order that files have; it does not become that of new files."""
+
+    def __init__(self, transaction: Transaction, order: SortOrder) -> None:
+        super().__init__(transaction)
+        self._order = order
+
+    def stage(self, context: Context) -> Staged:
+        known = assign_order_id(context.metadata.sort_orders, self._order)
+        if known.order_id != self._order.order_id:
+            raise CommitConflict(
+                "another sort order was given to the table meanwhile", hint="repeat the change on the table as it is"
+            )
+        if known in context.metadata.sort_orders:
+            return Staged(())
+        return Staged((AddSortOrder(self._order),))
+
+
+def _columns(text: str, schema: Schema) -> tuple[str, ...]:
+    names = tuple(name.strip().strip("`") for name in text.split(","))
+    for name in names:
+        column = schema.find(name)
+        if column.type.is_nested or not any(column.id == top.id for top in schema.fields):
+            raise InvalidArgument(f"{name!r} cannot be in a zorder", hint="use primitive columns that are in no struct")
+    return names

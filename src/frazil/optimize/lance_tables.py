@@ -1,0 +1,130 @@
+"""Optimizing of Lance tables: fragments that are small, or lost many rows, are rewritten, and old versions go.
+
+The properties are those of other tables, as far as they mean something here: `self-optimizing.enabled`,
+`self-optimizing.minor.trigger.file-count`, `self-optimizing.major.trigger.duplicate-ratio`, `table-expire.enabled` and
+`snapshot.keep.*`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from frazil import ambient
+from frazil.errors import FrazilError, Unsupported
+from frazil.iceberg.properties import PropertyReader
+from frazil.lance.operations.compaction import TARGET_ROWS, CompactionPlan, commit_compaction, compact_group
+from frazil.lance.plan import FragmentTask
+from frazil.lance.table import LanceTable
+from frazil.optimize.evaluate import Health, Kind, counted
+from frazil.optimize.outcome import Outcome
+from frazil.optimize.result import OptimizeResult
+from frazil.optimize.run import Request, run_to_rest
+from frazil.optimize.settings import Settings
+from frazil.optimize.upkeep import EXPIRE_ENABLED, KEEP_COUNT, KEEP_MS, Upkeep
+
+_TWO_WEEKS_MS = 14 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class LancePlan:
+    """What one run does to a table; nothing, if it has no kind."""
+
+    kind: Kind | None
+    compaction: CompactionPlan
+    health: Health
+    reasons: tuple[str, ...]
+
+    @property
+    def input_files(self) -> int:
+        return sum(len(group.plan.fragments) for group in self.compaction.groups)
+
+    @property
+    def input_bytes(self) -> int:
+        files = (file for group in self.compaction.groups for one in group.plan.fragments for file in one.files)
+        return sum(file.size for file in files)
+
+    def __bool__(self) -> bool:
+        return self.kind is not None
+
+
+def optimize_lance(table: LanceTable, request: Request) -> OptimizeResult:
+    """Do what a table needs, or with `dry_run` say what that is."""
+    if request.where is not None or request.sort_by is not None:
+        raise Unsupported(
+            "Lance tables are optimized as a whole, and keep the order of their rows", hint="leave it out"
+        )
+    result = run_to_rest(table.identifier, _LanceWork(table, request), request)
+    return replace(result, upkeep=tuple(_keep_up(table, request))) if request.upkeep else result
+
+
+class _LanceWork:
+    def __init__(self, table: LanceTable, request: Request) -> None:
+        self._table = table
+        self._request = request
+        self._planned: LancePlan | None = None
+
+    def plan(self) -> LancePlan:
+        self._table.refresh()
+        settings = self._request.asked(Settings.of(self._table.properties))
+        self._planned = plan_lance(self._table, settings, at_once=self._request.kind is not None)
+        return self._planned
+
+    def run(self) -> Outcome:
+        planned = self._planned
+        assert planned is not None, "planned before it is run"
+        groups = planned.compaction.groups
+        results = [compact_group(self._table.store, group) for group in groups]
+        done = commit_compaction(self._table._history(), planned.compaction.version, results)
+        version = self._table.refresh().version
+        return Outcome(planned.kind, done.files_added, done.files_removed, snapshot_id=version)
+
+
+def plan_lance(table: LanceTable, settings: Settings, *, at_once: bool = False) -> LancePlan:
+    """What a table needs: fragments wait until there are many small ones, unless it is to be done at once."""
+    is_full = settings.full_interval_ms >= 0 and at_once
+    share = 0.0 if is_full else settings.duplicate_ratio
+    plan = table.plan_compaction(deleted_share=share)
+    tasks = [task for group in plan.groups for task in group.plan.fragments]
+    heavy = [task for task in tasks if task.physical_rows - task.rows > share * task.physical_rows]
+    small = [task for task in tasks if task.rows < TARGET_ROWS]
+    kind: Kind | None = None
+    if tasks and settings.enabled:
+        if is_full:
+            kind = Kind.FULL
+        elif heavy:
+            kind = Kind.MAJOR
+        elif at_once or len(small) >= settings.minor_files:
+            kind = Kind.MINOR
+    reasons = [f"{counted(len(small), 'small fragment')} of {len(table.current_snapshot.fragments)}"] if small else []
+    reasons += [f"{counted(len(heavy), 'fragment')} lost many rows to deletes"] if heavy else []
+    reasons += [] if settings.enabled else ["self-optimizing.enabled is false"]
+    return LancePlan(kind, plan, _health(small, heavy, settings), tuple(reasons or ["nothing to gain"]))
+
+
+def _health(small: list[FragmentTask], heavy: list[FragmentTask], settings: Settings) -> Health:
+    """As for other tables: 40 for sizes, 20 for deleted rows; there are no deletes by key."""
+    weight = min(len(small), settings.minor_files) / settings.minor_files if len(small) > 1 else 0
+    rows = sum(task.rows for task in small) / len(small) if small else TARGET_ROWS
+    physical = sum(task.physical_rows for task in heavy)
+    gone = (physical - sum(task.rows for task in heavy)) / physical if physical else 0
+    sizes = math.ceil(40 - 40 * weight * (1 - min(rows / TARGET_ROWS, 1)))
+    return Health(sizes, 40, math.ceil(20 - 20 * min(gone / max(2 * settings.duplicate_ratio, 1e-9), 1)))
+
+
+def _keep_up(table: LanceTable, request: Request) -> list[Upkeep]:
+    read = PropertyReader(table.properties)
+    if not read.get(EXPIRE_ENABLED):
+        return []
+    now = ambient.now_ms() if request.now_ms is None else request.now_ms
+    keep = read.get(KEEP_MS)
+    try:
+        done = table.clean_up(
+            older_than=now - (_TWO_WEEKS_MS if keep is None else keep),
+            retain_last=read.get(KEEP_COUNT),
+            dry_run=request.dry_run,
+        )
+    except FrazilError as error:
+        return [Upkeep("expired version", 0, str(error))]
+    found = [Upkeep("expired version", done.versions), Upkeep("file of expired versions", done.files)]
+    return [one for one in found if one.count]

@@ -1,0 +1,191 @@
+"""Optimizing of tables without a key: Iceberg tables, and unkeyed mixed ones.
+
+One run is one commit, which replaces files by others with the same rows. New data files keep the sequence number of the
+snapshot that was read, so that equality deletes which come meanwhile still find the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+import pyarrow as pa
+
+from frazil.iceberg import validation
+from frazil.iceberg.actions.action import Context
+from frazil.iceberg.actions.convert_deletes import ConvertDeletes
+from frazil.iceberg.actions.rewrite_files import RewriteFiles
+from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.delete_conversion import dead
+from frazil.iceberg.delete_reader import DeleteReader
+from frazil.iceberg.delete_settings import DeleteSettings, NewDeleteFiles
+from frazil.iceberg.delete_writer import WrittenDeletes, new_delete_files
+from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.planning import FileScanTask
+from frazil.iceberg.read import TaskReader
+from frazil.iceberg.scan import BATCH_ROWS
+from frazil.iceberg.snapshot import Snapshot
+from frazil.iceberg.table import IcebergTable
+from frazil.iceberg.transaction import Transaction
+from frazil.iceberg.write import RowWriter, remove_files, removing
+from frazil.io.deletion_vector import DeletionVector
+from frazil.io.store import Store
+from frazil.mixed.properties import store_kind
+from frazil.mixed.transactions import OPTIMIZE, PRODUCER
+from frazil.mixed.writer import BaseWriter
+from frazil.model.expressions import AlwaysTrue
+from frazil.model.schema import LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID, Schema
+from frazil.optimize.arrangement import Arrangement, KnowOrder
+from frazil.optimize.evaluate import Kind
+from frazil.optimize.inputs import DataInput
+from frazil.optimize.outcome import Outcome
+from frazil.optimize.plan import OptimizingPlan, RewriteTask
+from frazil.optimize.tables import KIND
+from frazil.optimize.tasks import Executor, Job, Task, TaskFiles, carry_out
+
+_NO_TRANSACTION = 0
+
+
+@dataclass(frozen=True)
+class UnkeyedJob(Job):
+    """The tasks of one run on a table."""
+
+    metadata: TableMetadata
+    store: Store
+    target_bytes: int
+    arrangement: Arrangement
+
+    def run(self, task: RewriteTask) -> TaskFiles:
+        data = self._rewrite(task.rewrite) if task.rewrite else []
+        try:
+            return TaskFiles(tuple(data), tuple(self._convert(task.convert)))
+        except BaseException:
+            remove_files(self.store, data)
+            raise
+
+    def _reader(self, output: Schema) -> TaskReader:
+        schema = self.metadata.current_schema
+        return TaskReader(
+            self.store, self.metadata, output, schema, DeleteReader(self.store, self.metadata), BATCH_ROWS
+        )
+
+    def _rewrite(self, files: Iterable[DataInput]) -> list[DataFile]:
+        """Rows of files in others, in today's spec; with their ids, where they have any."""
+        schema = self.metadata.current_schema
+        if self.metadata.format_version >= 3:
+            schema = Schema((*schema.fields, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER), schema.schema_id)
+        reader = self._reader(schema)
+        rows = (batch for file in files for batch in reader.read(_scan_task(file)))
+        return self._writer(schema).write(rows)
+
+    def _writer(self, schema: Schema) -> RowWriter | BaseWriter:
+        order, arrange = self.arrangement.order, self.arrangement.indices(schema)
+        if store_kind(self.metadata.properties) is not None:
+            return BaseWriter(
+                self.metadata,
+                self.store,
+                (),
+                _NO_TRANSACTION,
+                target_bytes=self.target_bytes,
+                order=order,
+                arrange=arrange,
+            )
+        return RowWriter(
+            self.metadata, self.store, schema=schema, order=order, target_bytes=self.target_bytes, arrange=arrange
+        )
+
+    def _convert(self, files: Iterable[DataInput]) -> list[DataFile]:
+        """For each file one vector or delete file, with all that is deleted of it."""
+        files = list(files)
+        if not files:
+            return []
+        places = NewDeleteFiles(self.metadata, self.store)
+        settings = replace(DeleteSettings.of(self.metadata), by_file=True)
+        try:
+            return new_delete_files(self.metadata, self.store, places, settings).write(self._dead(files))
+        except BaseException:
+            places.remove()
+            raise
+
+    def _dead(self, files: Iterable[DataInput]) -> Iterator[tuple[DataFile, DeletionVector]]:
+        reader = self._reader(Schema((POS,)))
+        for file in files:
+            task = _scan_task(file)
+            gone = dead(task, (_positions(batch) for batch in reader.read(task)))
+            if gone.cardinality:
+                yield file.file, gone
+
+
+def _positions(batch: pa.RecordBatch) -> pa.Array:
+    return batch.column(0).to_numpy()
+
+
+def _scan_task(file: DataInput) -> FileScanTask:
+    return FileScanTask(file.file, tuple(delete.file for delete in file.deletes), AlwaysTrue())
+
+
+class _OptimizeFiles(RewriteFiles):
+    """A rewrite that takes deletes away too: equality deletes only if no file came that they apply to."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__(transaction)
+        self._dropped: list[DataFile] = []
+
+    def drop(self, deletes: Iterable[DataFile]) -> Self:
+        """Deletes that no file needs any more."""
+        for file in deletes:
+            self._dropped.append(file)
+            self.delete_file(file)
+        return self
+
+    def validate(self, context: Context, parent: Snapshot | None) -> None:
+        super().validate(context, parent)
+        validation.no_older_data(context, self.since(context, parent), self._dropped)
+
+
+def optimize_unkeyed(
+    table: IcebergTable, plan: OptimizingPlan, executor: Executor, *, target_bytes: int, arrangement: Arrangement
+) -> Outcome:
+    """Carry out a plan for a table as it is loaded, and commit it."""
+    base = table.current_snapshot
+    if plan.kind is None or base is None:
+        return Outcome(plan=plan)
+    job = UnkeyedJob(table.metadata, table.store, target_bytes, arrangement)
+    written = carry_out(executor, table.store, [Task(job, task) for task in plan.tasks])
+    with removing(table.store, [*written.data, *written.deletes]):
+        return _commit(table, base, plan, plan.kind, written, arrangement)
+
+
+def _commit(
+    table: IcebergTable,
+    base: Snapshot,
+    plan: OptimizingPlan,
+    kind: Kind,
+    written: TaskFiles,
+    arrangement: Arrangement,
+) -> Outcome:
+    """Put new files in the place of old ones, unless others changed those meanwhile.
+
+    New deletes are a snapshot of their own: it counts as a delete, so that whoever rewrites such a file and relies on
+    an equality delete that is gone is refused.
+    """
+    removed = [file.file for task in plan.tasks for file in task.rewrite]
+    dropped = [one.file for one in {one.key: one for task in plan.tasks for one in task.removable}.values()]
+    converted = WrittenDeletes(
+        list(written.deletes), referenced=[file.path for task in plan.tasks for file in task.convert]
+    )
+    with table.transaction() as tx:
+        if not arrangement.order.is_unsorted:
+            KnowOrder(tx, arrangement.order).commit()
+        actions: list[RewriteFiles | ConvertDeletes] = []
+        if removed:
+            rewrite = _OptimizeFiles(tx).data_sequence_number(base.sequence_number)
+            actions.append(rewrite.rewrite(removed, written.data).drop(dropped))
+        if converted.referenced:
+            actions.append(ConvertDeletes(tx).convert(() if removed else dropped, converted))
+        for action in actions:
+            action.set(PRODUCER, OPTIMIZE).set(KIND, kind.name.lower())
+            action.validate_from(base.snapshot_id).commit()
+    last = actions[-1].snapshot_id
+    return Outcome(kind, len(written.data), len(removed), len(written.deletes), len(dropped), last, plan)

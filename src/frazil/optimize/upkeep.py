@@ -1,0 +1,158 @@
+"""What a table needs beside optimizing: old rows, changes, snapshots and deletes go, and files that nobody knows.
+
+The properties are Amoro's. Where an Iceberg table says nothing of its snapshots, they expire as Iceberg has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from frazil import ambient
+from frazil.errors import CommitConflict, CommitFailed, FrazilError, InvalidArgument
+from frazil.iceberg import properties as props
+from frazil.iceberg.actions.expire_snapshots import ExpireSnapshots
+from frazil.iceberg.dangling import dangling_deletes, remove_dangling_deletes
+from frazil.iceberg.orphans import LEAST_AGE_MS
+from frazil.iceberg.properties import Property, PropertyReader, boolean, integer
+from frazil.iceberg.table import IcebergTable
+from frazil.mixed.pair import CHANGE_SNAPSHOT, recorded
+from frazil.mixed.properties import store_kind
+from frazil.mixed.table import MixedTable
+from frazil.mixed.transactions import BATCH, CLEAN_DANGLING, PRODUCER, open_transactions
+from frazil.optimize.change_expiry import expire_changes
+from frazil.optimize.data_expiry import DataExpiry, expire_data, last_commit_ms, stores_of
+from frazil.optimize.durations import milliseconds, minutes
+from frazil.optimize.evaluate import counted
+from frazil.optimize.tables import TRANSACTION_TIMEOUT_MS
+
+FLINK_CHECKPOINT = "flink.max-committed-checkpoint-id"
+EXPIRE_ENABLED = Property("table-expire.enabled", True, boolean)
+KEEP_MS: Property[int | None] = Property("snapshot.keep.duration", None, minutes)
+KEEP_COUNT = Property("snapshot.keep.min-count", 1, integer(1, 2**31 - 1))
+CHECKPOINT_MS = Property("snapshot.keep.flink.checkpoint-retention", 7 * 86_400_000, milliseconds)
+DANGLING_ENABLED = Property("clean-dangling-delete-files.enabled", True, boolean)
+ORPHANS_ENABLED = Property("clean-orphan-file.enabled", False, boolean)
+ORPHAN_MINUTES = Property("clean-orphan-file.min-existing-time-minutes", 2880, integer(0, 2**40))
+_MIXED_KEEP_MS = 720 * 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """One thing that was done, or with `dry_run` would be."""
+
+    what: str
+    count: int
+    problem: str | None = None
+    """Why it was left."""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.problem}" if self.problem else counted(self.count, self.what)
+
+
+def keep_up(table: IcebergTable | MixedTable, *, dry_run: bool = False, now_ms: int | None = None) -> list[Upkeep]:
+    """Do all that is due for a table. What fails is told of, and does not keep the rest from being done."""
+    now = ambient.now_ms() if now_ms is None else now_ms
+    done: list[Upkeep] = []
+    steps = _Steps(table, dry_run, now)
+    for what, step in steps.named().items():
+        try:
+            count = step()
+        except (CommitConflict, CommitFailed) as error:
+            done.append(Upkeep(what, 0, f"left for the next time, since {error.message}"))
+        except FrazilError as error:
+            done.append(Upkeep(what, 0, str(error)))
+        else:
+            done += [Upkeep(what, count)] if count else []
+    return done
+
+
+class _Steps:
+    """The steps, each of which gives how much it did."""
+
+    def __init__(self, table: IcebergTable | MixedTable, dry_run: bool, now_ms: int) -> None:
+        self._table = table
+        self._dry_run = dry_run
+        self._now_ms = now_ms
+        self._stores = stores_of(table)
+        self._read = PropertyReader(self._stores[0].properties)
+
+    def named(self) -> Mapping[str, Callable[[], int]]:
+        """In the order in which each makes work for the next."""
+        return {
+            "file of expired rows": self._expire_data,
+            "optimized change file": self._expire_changes,
+            "dangling delete": self._remove_dangling,
+            "expired snapshot": self._expire_snapshots,
+            "orphan file": self._remove_orphans,
+        }
+
+    def _expire_data(self) -> int:
+        return expire_data(self._table, now_ms=self._now_ms, dry_run=self._dry_run)
+
+    def _expire_changes(self) -> int:
+        if not isinstance(self._table, MixedTable) or not self._table.is_keyed:
+            return 0
+        return expire_changes(self._table, dry_run=self._dry_run, now_ms=self._now_ms)
+
+    def _remove_dangling(self) -> int:
+        base = self._stores[0].refresh()
+        head = base.current_snapshot
+        if not self._read.get(DANGLING_ENABLED) or head is None:
+            return 0
+        if self._dry_run:
+            return len(dangling_deletes(base, head))
+        told = {PRODUCER: CLEAN_DANGLING}
+        if len(self._stores) > 1:
+            told[CHANGE_SNAPSHOT] = recorded(self._stores[1].newest_state().metadata)
+        return remove_dangling_deletes(base, told=lambda action: [action.set(*one) for one in told.items()])
+
+    def _expire_snapshots(self) -> int:
+        if not self._read.get(EXPIRE_ENABLED):
+            return 0
+        count = 0
+        for store in self._stores:
+            if store.refresh().metadata.property_reader.get(props.GC_ENABLED):
+                action = store.expire_snapshots()
+                self._limit(action, store)
+                result = action.dry_run() if self._dry_run else action.commit().result
+                count += len(result.expired_snapshot_ids)
+        return count
+
+    def _limit(self, action: ExpireSnapshots, store: IcebergTable) -> None:
+        """Say which snapshots of a store are old: none of those that somebody may still ask for."""
+        own = store.metadata.property_reader
+        keep = self._read.get(KEEP_MS)
+        if keep is None:
+            mixed = store_kind(store.properties) is not None
+            keep = _MIXED_KEEP_MS if mixed else own.get(props.MAX_SNAPSHOT_AGE_MS)
+        if KEEP_COUNT.name in self._read.properties or store_kind(store.properties) is not None:
+            action.retain_last(self._read.get(KEEP_COUNT))
+        action.older_than(min([self._now_ms - keep, *self._asked_for(store)]))
+
+    def _asked_for(self, store: IcebergTable) -> Iterator[int]:
+        """Times of snapshots that are needed: by streams that repeat a batch, by open transactions, by data expiry."""
+        since = self._now_ms - self._read.get(CHECKPOINT_MS)
+        last: dict[str, int] = {}
+        for snapshot in store.snapshots:
+            for key, told in ((BATCH, snapshot.summary.get(BATCH)), (FLINK_CHECKPOINT, None)):
+                if key in snapshot.summary:
+                    stream = f"{key} {'' if told is None else told.rpartition('/')[0]}"
+                    last[stream] = max(last.get(stream, 0), snapshot.timestamp_ms)
+        yield from (time for time in last.values() if time >= since)
+        if len(self._stores) > 1 and store is self._stores[1]:
+            timeout = self._read.get(TRANSACTION_TIMEOUT_MS)
+            waiting = open_transactions(self._stores[0].metadata, store.metadata, self._now_ms, timeout)
+            yield from (one.timestamp_ms for one in store.snapshots if one.sequence_number in waiting)
+        with suppress(InvalidArgument):  # told of where rows expire
+            expiry = DataExpiry.of(self._stores[0].metadata)
+            known = last_commit_ms([store]) if expiry is not None and expiry.since_last_commit else None
+            yield from () if known is None else (known,)
+
+    def _remove_orphans(self) -> int:
+        if not self._read.get(ORPHANS_ENABLED):
+            return 0
+        age = max(self._read.get(ORPHAN_MINUTES) * 60_000, LEAST_AGE_MS)
+        limit = ambient.now_ms() - age
+        return sum(len(store.remove_orphan_files(older_than=limit, dry_run=self._dry_run)) for store in self._stores)

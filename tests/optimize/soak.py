@@ -1,0 +1,128 @@
+"""Two optimizers and a writer on one keyed table for a while, each a process of its own: nothing is lost or doubled.
+
+`python -m tests.optimize.soak --seconds 300`. One optimizer is killed now and then, and another takes its place. A
+reader looks on: no key is ever there twice. At the end the table has what the writer wrote, and is at rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import frazil
+from frazil.errors import CommitConflict, CommitFailed, FileMissing
+from tests.mixed.tables import new_table, row, rows_of
+
+KEYS = 200
+PROPERTIES = {
+    "commit.retry.num-retries": "50",
+    "commit.retry.min-wait-ms": "1",
+    "commit.retry.max-wait-ms": "50",
+    "self-optimizing.minor.trigger.interval": "0",
+    "change.data.ttl.minutes": "0",
+    "snapshot.keep.duration": "5s",
+    "frazil.transaction.timeout-ms": "60000",
+}
+
+
+def write(folder: str, until: float, seed: int, told: str) -> None:
+    """Change rows of all kinds until a time, then say what they should be."""
+    table: Any = frazil.open(folder)
+    dice = random.Random(seed)
+    rows: dict[int, dict[str, Any]] = {}
+    commits = 0
+    while time.time() < until:
+        keys = dice.sample(range(KEYS), dice.randint(1, 20))
+        new = {key: row(key, f"{commits}", dice.choice(["eu", "us"])) for key in keys}
+        try:
+            if dice.random() < 0.2:
+                table.delete_keys([{"id": key} for key in keys])
+                new = {}
+            else:
+                batch = f"soak/{commits}"
+                for _ in range(dice.choice([1, 1, 2])):  # a stream that repeats a batch
+                    table.upsert(list(new.values()), batch_id=batch)
+        except (CommitConflict, CommitFailed):
+            table.refresh()
+            continue  # definitely not written
+        for key in keys:
+            rows.pop(key, None)
+        rows.update(new)
+        commits += 1
+    Path(told).write_text(json.dumps({"commits": commits, "rows": list(rows.values())}))
+
+
+def optimize(folder: str, until: float) -> None:
+    table: Any = frazil.open(folder)
+    while time.time() < until:
+        problems = [one.problem for one in table.optimize().upkeep if one.problem]
+        assert not any("left for" not in problem for problem in problems), problems
+
+
+def read(folder: str, until: float) -> None:
+    while time.time() < until:
+        try:
+            table: Any = frazil.open(folder)
+            ids = table.scan(columns=["id"]).to_arrow()["id"].to_pylist()
+        except FileMissing:
+            continue  # so slow that its snapshot expired
+        assert len(ids) == len(set(ids)), "a key is there twice"
+
+
+def soak(folder: str, seconds: float, partition_by: tuple[str, ...] = (), seed: int = 1) -> str:
+    """Run all of it; what happened, in words."""
+    new_table(folder=folder, properties=PROPERTIES, partition_by=partition_by)
+    context = multiprocessing.get_context("spawn")
+    until = time.time() + seconds
+    told = f"{folder}.told.json"
+    dice = random.Random(seed)
+
+    def start(target: Any, *args: Any) -> Any:
+        process = context.Process(target=target, args=(folder, until, *args))
+        process.start()
+        return process
+
+    lasting = [start(write, seed, told), start(read), start(optimize)]
+    mortal, killed = start(optimize), 0
+    while time.time() < until:
+        time.sleep(min(dice.uniform(1, 6), max(0.0, until - time.time())))
+        if mortal.is_alive() and time.time() < until:
+            mortal.kill()
+            mortal.join()
+            killed += 1
+            mortal = start(optimize)
+    for process in (*lasting, mortal):
+        process.join()
+        assert process.exitcode == 0, f"{process.name} ended with {process.exitcode}"
+    wanted = json.loads(Path(told).read_text())
+    table: Any = frazil.open(folder)
+    rows = sorted(wanted["rows"], key=repr)
+    assert rows_of(table) == rows, "rows were lost or doubled"
+    table.optimize("minor")
+    assert not table.optimize("minor").runs, "the table is not at rest"
+    assert rows_of(table) == rows, "rows were lost or doubled by the last optimizing"
+    runs = sum(one.summary.get("snapshot.producer") == "OPTIMIZE" for one in table.base_store.snapshots)
+    return f"{wanted['commits']} commits, {len(rows)} rows, {killed} kills, {runs} runs still in the history"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--folder", help="where to make the table; a temporary folder if not told")
+    parser.add_argument("--partition-by", action="append", default=[])
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        place = str(Path(given.folder or temporary) / "db/t")
+        sys.stdout.write(soak(place, given.seconds, tuple(given.partition_by), given.seed) + "\n")
+
+
+if __name__ == "__main__":
+    main()
