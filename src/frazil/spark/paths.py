@@ -61,6 +61,12 @@ def open_iceberg(store: Store, name: str) -> IcebergTable:
     return open_in(store, place, name=place)
 
 
+def refuse_taken(store: Store, place: str) -> None:
+    """TableAlreadyExists if there is a table of any format at a location."""
+    if FolderCommitter(store, place).exists() or recognise(store, place) is not None:
+        raise TableAlreadyExists(f"there is a table in {place}", hint="append to it, or overwrite its rows")
+
+
 def create_at(store: Store, name: str, new: Definition) -> IcebergTable:
     """Make a table at a location; TableAlreadyExists."""
     staged = stage_at(store, name, new)
@@ -73,8 +79,7 @@ def stage_at(store: Store, name: str, new: Definition) -> IcebergTable:
     place = location_of(name)
     if new.how == "replace" or new.location not in (None, place):
         raise InvalidArgument(f"{place} is a location already", hint="create the table there, without LOCATION")
-    if FolderCommitter(store, place).exists():
-        raise TableAlreadyExists(f"there is a table in {place}", hint="append to it, or overwrite its rows")
+    refuse_taken(store, place)
     definition = TableDefinition(new.schema, new.partition_by, (), dict(new.properties), new.version_number)
     committer = StagedTable(
         _Folder(store), TableName((), place), definition, first=definition.first_metadata(place), replace=False
