@@ -11,9 +11,12 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import pyarrow as pa
+
 if TYPE_CHECKING:
     from frazil.iceberg.table import IcebergTable
     from frazil.lake import Lake
+    from frazil.lance.table import LanceTable
 
 SCHEMA = """id BIGINT, i INT, f FLOAT, d DOUBLE, n9 DECIMAL(9,2), n38 DECIMAL(38,10), s STRING, x BINARY, o BOOLEAN,
     day DATE, t TIMESTAMP_NTZ, z TIMESTAMPTZ, u UUID, fx FIXED[2], st STRUCT<a: INT, inner: STRUCT<b: STRING>>,
@@ -172,6 +175,19 @@ def one_format(lake: Lake) -> IcebergTable:
     for start in range(0, len(ROWS), 4):
         table.append(ROWS[start : start + 4])
     return table
+
+
+def in_lance(lake: Lake, rows: pa.Table) -> LanceTable:
+    """The same rows in three fragments of a Lance table, and one in each that is deleted."""
+    table = lake.create_table("db.values_lance", rows.schema, format="lance")
+    for start in range(0, len(rows), 4):
+        table.append(pa.concat_tables([rows.slice(start, 4), _gone(rows)]))
+    table.delete("id < 0")
+    return table
+
+
+def _gone(rows: pa.Table) -> pa.Table:
+    return rows.slice(0, 1).set_column(0, rows.schema.field(0), pa.array([-1], pa.int64()))
 
 
 def many_specs_and_formats(lake: Lake) -> IcebergTable:

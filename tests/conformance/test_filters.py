@@ -9,14 +9,15 @@ import pyarrow as pa
 import pytest
 
 from frazil.spark.scan.spark_arrow import for_spark
-from tests.conformance.filters import FILTERS, ROWS, SAME, many_specs_and_formats, one_format
-from tests.conformance.ways import ARROW, AUTO, NATIVE, frame
+from tests.conformance.filters import FILTERS, ROWS, SAME, in_lance, many_specs_and_formats, one_format
+from tests.conformance.ways import ARROW, AUTO, CATALOG, NATIVE, frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.iceberg.table import IcebergTable
     from frazil.lake import Lake
+    from frazil.lance.table import LanceTable
 
 SMOKE = 8
 """Every so manieth filter is part of the smoke set."""
@@ -30,6 +31,11 @@ def parquet(lake: Lake) -> IcebergTable:
 @pytest.fixture(scope="module")
 def mixed(lake: Lake) -> IcebergTable:
     return many_specs_and_formats(lake)
+
+
+@pytest.fixture(scope="module")
+def lance(lake: Lake, parquet: IcebergTable) -> LanceTable:
+    return in_lance(lake, parquet.scan().to_arrow())
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +54,12 @@ def ids(found: DataFrame) -> list[int]:
 
 
 def in_all_ways(
-    spark: SparkSession, parquet: IcebergTable, mixed: IcebergTable, local: DataFrame, where: str
+    spark: SparkSession,
+    parquet: IcebergTable,
+    mixed: IcebergTable,
+    lance: LanceTable,
+    local: DataFrame,
+    where: str,
 ) -> dict[str, list[int]]:
     """The ids that a filter leaves, by the way of reading; all of them in one query, which is faster."""
     from pyspark.sql.functions import lit
@@ -59,6 +70,7 @@ def in_all_ways(
         "arrow": frame(spark, parquet, ARROW),
         "mixed, auto": frame(spark, mixed, AUTO),
         "mixed, arrow": frame(spark, mixed, ARROW),
+        "lance": spark.table(f"{CATALOG}.{lance.identifier}"),
     }
     parts = [one.where(where).select(lit(way).alias("way"), "id") for way, one in frames.items()]
     found: dict[str, list[int]] = {way: [] for way in frames}
@@ -72,22 +84,28 @@ def in_all_ways(
     [pytest.param(*one, marks=[pytest.mark.smoke] if at % SMOKE == 0 else []) for at, one in enumerate(FILTERS)],
 )
 def test_a_filter_leaves_the_same_rows(
-    spark: SparkSession, parquet: IcebergTable, mixed: IcebergTable, local: DataFrame, where: str, kernel: str | None
+    spark: SparkSession,
+    parquet: IcebergTable,
+    mixed: IcebergTable,
+    lance: LanceTable,
+    local: DataFrame,
+    where: str,
+    kernel: str | None,
 ) -> None:
-    found = in_all_ways(spark, parquet, mixed, local, where)
+    found = in_all_ways(spark, parquet, mixed, lance, local, where)
     expected = found.pop("in Spark's memory")
     assert found == dict.fromkeys(found, expected)
     if kernel is not None:
-        for table in (parquet, mixed):
+        for table in (parquet, mixed, lance):
             rows = table.scan(where if kernel == SAME else kernel, ["id"]).to_arrow()
             assert sorted(rows["id"].to_pylist()) == expected, (table.identifier, "in process")
 
 
 @pytest.mark.smoke
 def test_without_a_filter_all_rows_are_there(
-    spark: SparkSession, parquet: IcebergTable, mixed: IcebergTable, local: DataFrame
+    spark: SparkSession, parquet: IcebergTable, mixed: IcebergTable, lance: LanceTable, local: DataFrame
 ) -> None:
-    found = in_all_ways(spark, parquet, mixed, local, "true")
+    found = in_all_ways(spark, parquet, mixed, lance, local, "true")
     everything = list(range(len(ROWS)))
     assert all(numbers == everything for numbers in found.values()), found
 

@@ -69,14 +69,17 @@ def deletion_name(fragment: int, read_version: int, number: int, bitmap: bool) -
     return f"{fragment}-{read_version}-{number}.{'bin' if bitmap else 'arrow'}"
 
 
-def new_data_name() -> str:
+def new_data_name(job: str = "") -> str:
     """A fresh name for a data file: 24 binary digits to spread keys over a store, then the rest of a UUID.
 
+    The last digits may tell which job wrote it.
+
     >>> import re
-    >>> bool(re.fullmatch("[01]{24}[0-9a-f]{26}[.]lance", new_data_name()))
+    >>> bool(re.fullmatch("[01]{24}[0-9a-f]{20}abcdef[.]lance", new_data_name("abcdef")))
     True
     """
-    return data_name(ambient.new_uuid())
+    stem = data_name(ambient.new_uuid()).removesuffix(".lance")
+    return f"{stem[: len(stem) - len(job)]}{job}.lance"
 
 
 def data_name(identifier: uuid.UUID) -> str:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _TIME = pa.timestamp("ms", "UTC")
 
+OF_ALL_VERSIONS = frozenset({"snapshots", "refs"})
+"""Those that are the same whatever version is asked for."""
+
 
 def metadata_table(table: LanceTable, name: str, version: LanceVersion) -> pa.Table:
     """One of the tables, as a version has it."""
@@ -27,6 +30,12 @@ def metadata_table(table: LanceTable, name: str, version: LanceVersion) -> pa.Ta
         raise InvalidArgument(f"there is no metadata table {name!r}", hint=f"there are {', '.join(sorted(_TABLES))}")
     schema, rows = known
     return pa.Table.from_pylist(rows(table, version), pa.schema(schema))
+
+
+def metadata_schema(name: str) -> pa.Schema | None:
+    """The columns of one of the tables; None if there is none of that name."""
+    known = _TABLES.get(name)
+    return None if known is None else pa.schema(known[0])
 
 
 def _snapshots(table: LanceTable, _: LanceVersion) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from frazil.lance.operations.compaction import CompactionPlan
     from frazil.lance.results import CleanedUp, Compacted, RowChanges
     from frazil.optimize.result import OptimizeResult
+    from frazil.spark.changes.builder import Merge
 
 MAIN = layout.MAIN
 
@@ -214,6 +215,21 @@ class LanceTable:
 
         return metadata_table(self, name, self.at(version=version, ref=ref, as_of=as_of))
 
+    def to_spark(
+        self,
+        spark: Any = None,
+        *,
+        where: str | None = None,
+        columns: Iterable[str] | None = None,
+        version: int | None = None,
+        ref: str | None = None,
+        as_of: int | str | datetime | None = None,
+    ) -> Any:
+        """A Spark DataFrame of the rows, in the active session if none is given; workers read them."""
+        from frazil.spark.frame import table_frame
+
+        return table_frame(self, spark, where=where, columns=columns, version=version, ref=ref, as_of=as_of)
+
     # Writing, for small jobs.
 
     def append(self, rows: Any, *, snapshot_properties: Mapping[str, str] | None = None) -> LanceVersion:
@@ -249,6 +265,16 @@ class LanceTable:
         from frazil.lance.operations.update import update
 
         return self._changed(update(self._history(), self._version, values, as_expression(where)))
+
+    def merge(self, source: Any, on: str | Sequence[str], *, spark: Any = None) -> Merge:
+        """Begin a MERGE on Spark: `table.merge(df, on="t.id = s.id").when_matched_update_all().execute()`.
+
+        `source` is a DataFrame, an Arrow table or a list of dicts; `on` a condition in which the table is `t` and the
+        source `s`, or names of columns that both have.
+        """
+        from frazil.spark.changes.builder import merge_rows
+
+        return merge_rows(self, source, on, spark, self._version.branch or MAIN)
 
     def _changed(self, changes: RowChanges) -> RowChanges:
         self._moved(changes.snapshot)

@@ -26,7 +26,8 @@ def comparable_array(type_: Type, array: pa.Array) -> pa.Array:
         array = array.dictionary_decode()
     if isinstance(type_, FixedType) and pa.types.is_fixed_size_binary(array.type):
         return array.cast(pa.binary())  # bounds of it may be shorter, and Arrow compares equal widths only
-    if array.type in _OTHER_WIDTHS or pa.types.is_duration(array.type):
+    too_wide = isinstance(type_, StringType) and pa.types.is_decimal(array.type)  # text is what it is shown as
+    if array.type in _OTHER_WIDTHS or pa.types.is_duration(array.type) or too_wide:
         return array.cast(type_to_arrow(type_))
     return array
 

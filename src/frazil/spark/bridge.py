@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.lake import Lake
-    from frazil.spark.scan.plan import Scans
+    from frazil.spark.scan.scans import Scans
 
 _KEPT_ERRORS = 256
 _DETACHED = "detached"

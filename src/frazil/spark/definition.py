@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from frazil.catalog.formats import ICEBERG, LANCE
 from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg import properties as props
 from frazil.lake import absolute_location
@@ -18,7 +19,8 @@ from frazil.spark.types import CURRENT_DEFAULT, schema_from_struct
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
 
-PROVIDERS = ("iceberg", "frazil")
+PROVIDERS = {"iceberg": ICEBERG, "frazil": ICEBERG, "lance": LANCE}
+"""The formats that USING names."""
 FILE_FORMATS = ("parquet", "orc", "avro")
 _NOT_STORED = frozenset({*SHOWN, "owner", "external", "is_managed_location", "table_type", "collation"})
 _OPTION = "option."
@@ -31,18 +33,20 @@ class Definition:
     schema: Schema
     partition_by: tuple[str, ...]
     properties: Mapping[str, str]
-    format_version: int | None
+    format_version: str | None
     location: str | None
     how: str
+    format: str = ICEBERG
 
     @property
-    def layout(self) -> dict[str, Any]:
-        """The arguments that `Lake.create_table` and `Lake.stage_table` take for it."""
-        return {
-            "partition_by": self.partition_by,
-            "properties": self.properties,
-            "format_version": self.format_version,
-        }
+    def version_number(self) -> int | None:
+        """The format version, of formats that count them."""
+        text = self.format_version
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdecimal()):
+            raise InvalidArgument(f"format-version {text!r} is not a version", hint="use 1, 2 or 3")
+        return int(text)
 
 
 def parse_definition(bridge: Bridge, text: str) -> Definition:
@@ -51,33 +55,27 @@ def parse_definition(bridge: Bridge, text: str) -> Definition:
     given: dict[str, str] = document["properties"]
     properties = {key: value for key, value in given.items() if key not in _NOT_STORED and not key.startswith(_OPTION)}
     # OPTIONS come a second time, without their prefix
-    properties.update(_file_format(given.get("provider")))
+    kind, implied = _provided(given.get("provider"))
     location = given.get("location")
     return Definition(
         _schema(bridge, document["schema"]),
         tuple(transform_text(tree) for tree in document["partitioning"]),
-        properties,
-        _format_version(given.get(props.FORMAT_VERSION)),
+        {**properties, **implied},
+        given.get(props.FORMAT_VERSION),
         None if location is None else absolute_location(location.removeprefix("file:") or location),
         document["how"],
+        kind,
     )
 
 
-def _file_format(provider: str | None) -> dict[str, str]:
+def _provided(provider: str | None) -> tuple[str, dict[str, str]]:
+    """The format that a provider stands for, and the properties that it implies."""
     name = (provider or "iceberg").lower()
     if name in PROVIDERS:
-        return {}
+        return PROVIDERS[name], {}
     if name in FILE_FORMATS:
-        return {props.DEFAULT_FILE_FORMAT.name: name}
+        return ICEBERG, {props.DEFAULT_FILE_FORMAT.name: name}
     raise Unsupported(f"tables cannot be USING {provider}", hint="write USING iceberg, or leave it out")
-
-
-def _format_version(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal()):
-        raise InvalidArgument(f"format-version {text!r} is not a version", hint="use 1, 2 or 3")
-    return int(text)
 
 
 def _schema(bridge: Bridge, document: Any) -> Schema:

@@ -13,25 +13,23 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import Unsupported
-from frazil.iceberg.read import METADATA_COLUMNS
-from frazil.iceberg.scan import choose_snapshot
 from frazil.io import location as locations
 from frazil.lake import connect
 from frazil.spark.bridge import Bridge, dialect_of, prepare
+from frazil.spark.formats import format_named, handle_of
 from frazil.spark.handles import TableHandle
 from frazil.spark.plans import frame_of
 from frazil.spark.scan.arrow import Rows, frame_of_tasks, without_history
 from frazil.spark.scan.files import routed
 from frazil.spark.scan.native import output_struct
-from frazil.spark.scan.plan import logical_plan
 from frazil.spark.scan.relations import quoted_name
+from frazil.spark.scan.scans import logical_plan
 from frazil.spark.session import active_session, check_version, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.iceberg.scan import Scan
-    from frazil.iceberg.table import IcebergTable
 
 _CONNECT_PARALLELISM = 16
 """A guess: a client cannot ask how many cores the server has. Chunks of tasks are four times as many."""
@@ -41,7 +39,7 @@ _bridges: dict[str, Bridge] = {}
 
 
 def table_frame(
-    table: IcebergTable,
+    table: Any,
     spark: SparkSession | None = None,
     *,
     where: str | None = None,
@@ -55,11 +53,12 @@ def table_frame(
     check_version(session)
     names = None if columns is None else list(columns)
     if is_connect(session):
-        return _on_connect(table.scan(where, names, version=version, ref=ref, as_of=as_of), session)
-    snapshot, schema = choose_snapshot(table.metadata, version, ref, as_of)
-    handle = TableHandle(table, snapshot, schema)
-    hidden = [name for name in names or () if name not in schema.columns and name in METADATA_COLUMNS]
-    frame = _classic(handle, session, [*schema.columns, *hidden])
+        scan = table.scan(where, names, version=version, ref=ref, as_of=as_of)
+        return format_named(table.format).connect_frame(scan, session)
+    handle = handle_of(table).at(version, ref, as_of)
+    known = handle.schema.columns
+    hidden = [name for name in names or () if name not in known and name in handle.metadata_columns]
+    frame = _classic(handle, session, [*known, *hidden])
     if where is not None:
         frame = frame.where(where)
     return frame if names is None else frame.select(*map(quoted_name, names))
@@ -82,7 +81,8 @@ def _bridge(spark: SparkSession) -> Bridge:
     return found
 
 
-def _on_connect(scan: Scan, spark: Any) -> DataFrame:
+def iceberg_on_connect(scan: Scan, spark: Any) -> DataFrame:
+    """A scan that the server's workers carry out."""
     from pyspark.sql.types import StructType
 
     place = routed(scan.store, scan.metadata.location)

@@ -1,61 +1,104 @@
 """Tables as Spark holds them: a key that says which rows, and what is known about it on this side.
 
 Two handles with one key have the same rows, so Spark's caches and its reuse of exchanges may go by the key. A
-DataFrame can be older than anything kept here: a handle that was let go is made again from the metadata file it was
-made from, so its rows stay the same.
+DataFrame can be older than anything kept here: a handle that was let go is made again from what its key names, so its
+rows stay the same.
+
+`TableHandle` is all that the engine asks of a table. What a format has no way to do it leaves as it is here, where it
+is refused; see `frazil.spark.formats` for how a format plugs in.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import KW_ONLY, dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self
 
 from frazil import ambient
-from frazil.errors import NotFound
-from frazil.iceberg.refs import MAIN
-from frazil.iceberg.snapshot import Snapshot
-from frazil.iceberg.table import IcebergTable
+from frazil.errors import InvalidArgument, NotFound, Unsupported
 from frazil.model.schema import Schema
 from frazil.recent import Recent
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from frazil.lake import Lake
-    from frazil.spark.scan.contents import OnlyFiles
+    from frazil.spark import grammar
+    from frazil.spark.bridge import Bridge
+    from frazil.spark.changes.command import Command
+    from frazil.spark.types import Dialect
+
+MAIN = "main"
+"""The branch that is the table itself, in every format."""
 
 _KEPT = 64
+_INTEGER = re.compile(r"-?\d{1,19}")
 Kind = Literal["table", "metadata", "staged"]
+CommandKind = Literal["delete", "update", "merge"]
+Conf = Callable[[str], str | None]
+"""Settings of a session by name."""
+
+Change = Mapping[str, Any]
+"""One change of ALTER TABLE, as FrazilChange tells it."""
 
 
 @dataclass(frozen=True)
-class TableHandle:
-    """A table at a snapshot. `schema` is what Spark was told; `branch` is where rows are written, None if nowhere."""
+class Asked:
+    """What a query wants of a table: columns, and those that it will probably compare.
 
-    table: IcebergTable
-    snapshot: Snapshot | None
+    `session` is what the session says: `scan`, how to read; `byName`, whether Spark's reader goes by names; `columns`,
+    whether its optimizer looks at statistics of columns.
+    """
+
+    columns: Sequence[str]
+    session: Mapping[str, Any]
+    filtered: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class TableHandle(ABC):
+    """A table at a state of its history. `schema` is what Spark was told."""
+
+    format: ClassVar[str]
+
+    table: Any
     schema: Schema
+    _: KW_ONLY
     kind: Kind = "table"
     branch: str | None = MAIN
+    """Where rows are written, None if nowhere."""
     metadata_name: str | None = None
     """Which metadata table, of a handle of that kind."""
     pinned: bool = False
-    """Whether a snapshot was asked for, by whatever spelling: options must not choose another."""
+    """Whether a state was asked for, by whatever spelling: options must not choose another."""
     options: Mapping[str, str] = field(default_factory=dict)
     token: str = ""
-    """Tells staged tables apart: they have no metadata file yet."""
-    files: OnlyFiles | None = None
-    """Which files of the snapshot, if not all of them."""
+    """Tells staged tables apart: they are not there yet."""
 
     @property
     def name(self) -> str:
-        return self.table.identifier
+        found: str = self.table.identifier
+        return found
 
     @property
     def parts(self) -> list[str]:
         """The name in the lake: the parts of a catalog's name, or a location."""
         return [self.name] if "/" in self.name else self.name.split(".")
+
+    # Which rows.
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """What decides the rows, beside what every handle has; values of JSON."""
+
+    @abstractmethod
+    def origin(self) -> dict[str, Any]:
+        """What more `Format.again` needs to make the handle again from its key; values of JSON."""
 
     @property
     def rows(self) -> str:
@@ -65,27 +108,173 @@ class TableHandle:
     @property
     def key(self) -> str:
         """What decides the rows, and where to find them again."""
-        return json.dumps({**self._rows(), "metadata": self.table.metadata_location}, separators=(",", ":"))
+        return json.dumps({**self._rows(), **self.origin()}, separators=(",", ":"))
 
     def _rows(self) -> dict[str, Any]:
-        metadata = self.table.metadata
         return {
-            "name": self.table.identifier,
-            "uuid": metadata.table_uuid or metadata.location,
-            "snapshot": None if self.snapshot is None else self.snapshot.snapshot_id,
-            "schema": self.schema.schema_id,
+            "format": self.format,
+            "name": self.name,
+            **self.identity(),
             "kind": self.kind,
             "branch": self.branch,
             "of": self.metadata_name,
-            # a metadata table shows all of the metadata, not only a snapshot
-            "at": self.table.metadata_location if self.kind == "metadata" else None,
             "pinned": self.pinned,
             "token": self.token,
         }
 
-    def with_options(self, options: Mapping[str, str]) -> TableHandle:
+    def with_options(self, options: Mapping[str, str]) -> Self:
         """The handle for one read or write."""
         return replace(self, options=dict(options))
+
+    def with_columns_of(self, other: Self) -> Self:
+        """This state with the columns of another: those it lacks are null."""
+        return replace(self, schema=other.schema)
+
+    # What Spark is told.
+
+    @property
+    @abstractmethod
+    def id(self) -> str | None:
+        """What the table is known by wherever it goes."""
+
+    @property
+    @abstractmethod
+    def version(self) -> str | None:
+        """The state of the table; None if it never had rows."""
+
+    @abstractmethod
+    def properties(self) -> dict[str, str]:
+        """The table's properties, with what is shown among them."""
+
+    def partitioning(self) -> list[list[Any]]:
+        """Transforms as FrazilTable reads them, such as `["bucket", "id", 16]`."""
+        return []
+
+    def hidden(self, dialect: Dialect) -> list[tuple[str, str]]:
+        """Metadata columns: names and Spark's types as JSON. Rows are changed by `_file` and `_pos`."""
+        return []
+
+    def capabilities(self, dialect: Dialect) -> Sequence[str]:
+        """Names of Spark's TableCapability; see `frazil.spark.describe`."""
+        return ("BATCH_READ",)
+
+    @property
+    def metadata_columns(self) -> Collection[str]:
+        """Names that are read on request."""
+        return ()
+
+    @property
+    def row_count(self) -> int:
+        """About how many rows there are; 0 if nobody knows."""
+        return 0
+
+    # Time travel, each without a way to write but where a branch is asked for.
+
+    def at(self, version: int | None, ref: str | None, as_of: int | str | datetime | None) -> Self:
+        """As the arguments of `table.scan` say; at most one is given."""
+        self._refuse("has no earlier states to read")
+
+    def at_version(self, version: str) -> Self:
+        """VERSION AS OF: a number, or else a branch or tag of that name."""
+        self._refuse("has no versions to read")
+
+    def at_number(self, number: int) -> Self:
+        """A state by its number."""
+        return self.at_version(str(number))
+
+    def at_millis(self, millis: int) -> Self:
+        """TIMESTAMP AS OF, in milliseconds since 1970."""
+        self._refuse("has no earlier states to read")
+
+    def at_ref(self, name: str) -> Self:
+        """A branch, which can be written to, or a tag."""
+        self._refuse("has no branches and tags")
+
+    def at_branch(self, name: str) -> Self:
+        """A branch; a tag of that name is refused."""
+        found = self.at_ref(name)
+        if found.branch is None:
+            raise InvalidArgument(f"{name!r} is a tag of {self.name}, not a branch", hint=f"ask for tag {name}")
+        return found
+
+    def at_tag(self, name: str) -> Self:
+        """A tag; a branch of that name is refused."""
+        found = self.at_ref(name)
+        if found.branch is not None:
+            raise InvalidArgument(f"{name!r} is a branch of {self.name}, not a tag", hint=f"ask for branch {name}")
+        return found
+
+    def audited(self, conf: Conf) -> Self:
+        """At the branch that the session audits, if there is one, in the place of the main one."""
+        return self
+
+    def metadata_table(self, name: str) -> Self | None:
+        """A table about the table; None if there is none of that name (in small letters)."""
+        return None
+
+    # Rows.
+
+    @abstractmethod
+    def scan(self, bridge: Bridge, asked: Asked, jsession: Any) -> Any:
+        """The plan that stands for the table in a query: the JSON that FrazilPlan makes it of, or a LogicalPlan."""
+
+    def aggregate(self, aggregates: Sequence[Sequence[Any]], filters: str) -> bytes | None:
+        """COUNT, MIN and MAX from metadata, as pairs of function and column; None if the rows must be read."""
+        return None
+
+    def insert(self, bridge: Bridge, mode: str, conditions: str, options: Mapping[str, str], rows: DataFrame) -> None:
+        """Append, or overwrite: all (`truncate`), what matches (`overwrite`), or partitions rows go to (`dynamic`)."""
+        self._refuse("cannot be written to from Spark")
+
+    def check_partitions(self, given: Sequence[str]) -> None:
+        """Refuse a partitionBy() that is not the table's."""
+        if given:
+            raise InvalidArgument(f"{self.name} is not partitioned by {', '.join(given)}", hint="leave partitionBy out")
+
+    def truncate(self, spark: SparkSession) -> None:
+        """Delete all rows; those too that others add meanwhile."""
+        self._refuse("cannot be truncated from Spark")
+
+    def copies(self, kind: CommandKind) -> bool:
+        """Whether a command writes files with changed rows anew."""
+        return False
+
+    def change_rows(self, command: Command) -> Any:
+        """DELETE, UPDATE or MERGE; what changed."""
+        self._refuse(f"has no {command.kind.upper()}")
+
+    def last_batch(self, options: Mapping[str, str], query: str) -> int:
+        """The newest batch of a streaming query that is in the table, -1 if there is none."""
+        self._refuse("takes no streams")
+
+    # The table itself.
+
+    def alter(self, bridge: Bridge, changes: Sequence[Change]) -> TableHandle:
+        """ALTER TABLE, all changes of a statement at once; the table as it is then."""
+        self._refuse("cannot be altered")
+
+    def execute(self, bridge: Bridge, change: grammar.Change | grammar.AlterColumn) -> None:
+        """A statement of our own grammar."""
+        self._refuse(f"has no {type(change).__name__}")
+
+    def publish(self, origin: Mapping[str, Any]) -> None:
+        """Make a staged table visible, if the commit of its rows has not done so; `origin` is as it was staged."""
+        self._refuse("cannot be staged")
+
+    def abandon(self) -> None:  # noqa: B027 - most leave nothing behind
+        """Forget a staged table: it was never there."""
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise Unsupported(f"{self.name} is a {self.format} table, which {what}", hint="see the table's own methods")
+
+
+def number_of(text: str) -> int | None:
+    """The number that a text is; None if it is none.
+
+    >>> number_of("12"), number_of("v1.2")
+    (12, None)
+    """
+    return int(text) if _INTEGER.fullmatch(text) else None
 
 
 class Held:
@@ -149,21 +338,9 @@ class Tables:
         return self._staged.pop(key, None)
 
     def _again(self, key: str) -> TableHandle:
-        from frazil.catalog.next_metadata import read_state
-        from frazil.spark.paths import is_path, open_path
+        from frazil.spark.formats import format_named
 
         parts: dict[str, Any] = json.loads(key)
         if parts["kind"] == "staged":
             raise NotFound(f"table {parts['name']} is staged no more", hint="run the statement again")
-        catalog, name = self._lake.catalog, parts["name"]
-        state = read_state(catalog.store, parts["metadata"])
-        committer = open_path(catalog.store, name)._committer if is_path(name) else catalog.committer(name)
-        table = IcebergTable(name, catalog.store, committer, state)
-        snapshot = state.metadata.snapshot_or_none(parts["snapshot"])
-        if parts["kind"] == "metadata":
-            from frazil.iceberg.metadata_tables import metadata_table_schema
-
-            schema = metadata_table_schema(state.metadata, parts["of"])
-        else:
-            schema = state.metadata.schema(parts["schema"])
-        return TableHandle(table, snapshot, schema, parts["kind"], parts["branch"], parts["of"], parts["pinned"])
+        return format_named(parts["format"]).again(self._lake, parts)

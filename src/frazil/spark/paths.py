@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from frazil.catalog.definition import TableDefinition
 from frazil.catalog.folder_table import FolderCommitter
+from frazil.catalog.formats import open_placed, recognise
 from frazil.catalog.names import TableName
 from frazil.catalog.staged import StagedTable
-from frazil.errors import InvalidArgument, TableAlreadyExists
+from frazil.errors import InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
 from frazil.iceberg.committer import TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.table import IcebergTable
@@ -22,6 +23,8 @@ from frazil.lake import absolute_location
 from frazil.opening import open_in
 
 if TYPE_CHECKING:
+    from frazil.lance.table import LanceTable
+    from frazil.mixed.table import MixedTable
     from frazil.spark.definition import Definition
 
 
@@ -40,10 +43,28 @@ def location_of(name: str) -> str:
     return locations.join(absolute_location("/" + local.lstrip("/") if local != name else name))
 
 
-def open_path(store: Store, name: str) -> IcebergTable:
-    """The table at a location: a folder, or exactly the one of a metadata file; TableNotFound."""
+def open_path(store: Store, name: str) -> IcebergTable | LanceTable | MixedTable:
+    """The table at a location, of any format: a folder, or exactly the one of a metadata file; TableNotFound."""
+    try:
+        return open_iceberg(store, name)
+    except (TableNotFound, Unsupported):
+        place = location_of(name)
+        placed = recognise(store, place)
+        if placed is None:
+            raise
+        return open_placed(store, placed, place)
+
+
+def open_iceberg(store: Store, name: str) -> IcebergTable:
+    """The Iceberg table at a location."""
     place = location_of(name)
     return open_in(store, place, name=place)
+
+
+def refuse_taken(store: Store, place: str) -> None:
+    """TableAlreadyExists if there is a table of any format at a location."""
+    if FolderCommitter(store, place).exists() or recognise(store, place) is not None:
+        raise TableAlreadyExists(f"there is a table in {place}", hint="append to it, or overwrite its rows")
 
 
 def create_at(store: Store, name: str, new: Definition) -> IcebergTable:
@@ -58,9 +79,8 @@ def stage_at(store: Store, name: str, new: Definition) -> IcebergTable:
     place = location_of(name)
     if new.how == "replace" or new.location not in (None, place):
         raise InvalidArgument(f"{place} is a location already", hint="create the table there, without LOCATION")
-    if FolderCommitter(store, place).exists():
-        raise TableAlreadyExists(f"there is a table in {place}", hint="append to it, or overwrite its rows")
-    definition = TableDefinition(new.schema, new.partition_by, (), dict(new.properties), new.format_version)
+    refuse_taken(store, place)
+    definition = TableDefinition(new.schema, new.partition_by, (), dict(new.properties), new.version_number)
     committer = StagedTable(
         _Folder(store), TableName((), place), definition, first=definition.first_metadata(place), replace=False
     )

@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.spark.catalog import with_read_options
 from frazil.spark.changes.command import Command
-from frazil.spark.changes.run import change_rows, truncate
-from frazil.spark.local_scan import local_plan
+from frazil.spark.handles import Asked
 from frazil.spark.plans import frame_of
-from frazil.spark.scan.aggregates import Aggregate, answer
-from frazil.spark.scan.plan import Scans, source_of
-from frazil.spark.write.insert import insert
+from frazil.spark.scan.scans import Scans
 
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
@@ -24,7 +21,7 @@ class Rows:
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-        self._scans = bridge.scans = Scans(bridge)
+        bridge.scans = Scans(bridge)
         bridge.on("scan", self.scan)
         bridge.on("aggregate", self.aggregate)
         bridge.on("insert", self.insert)
@@ -36,17 +33,13 @@ class Rows:
         """The plan that stands for a table in a query, or the JSON to make it of."""
         asked = json.loads(what)
         handle = with_read_options(self._bridge.handle(key), asked["options"])
-        if handle.kind == "metadata":
-            return local_plan(self._bridge, handle, jsession, asked["columns"])
-        return self._scans.describe([handle], asked["columns"], jsession, asked["session"], asked["filtered"])
+        return handle.scan(self._bridge, Asked(asked["columns"], asked["session"], asked["filtered"]), jsession)
 
     def aggregate(self, key: str, what: str, _c: None) -> bytes | None:
         """COUNT, MIN and MAX from metadata; None if the rows must be read."""
         asked = json.loads(what)
         handle = with_read_options(self._bridge.handle(key), asked["options"])
-        if handle.kind == "metadata":
-            return None
-        return answer(source_of(handle, None), [Aggregate(*one) for one in asked["aggregates"]], asked["filters"])
+        return handle.aggregate(asked["aggregates"], asked["filters"])
 
     def insert(self, key: str, how: str, jdata: Any) -> None:
         """Rows that Spark hands over as a DataFrame; Spark refreshes its caches itself."""
@@ -54,24 +47,25 @@ class Rows:
 
         asked = json.loads(how)
         data = DataFrame(jdata, self._bridge.session(jdata.sparkSession()))
-        insert(self._bridge, self._bridge.handle(key), asked["mode"], asked["where"], asked["options"], data)
+        handle = self._bridge.handle(key)
+        handle.insert(self._bridge, asked["mode"], asked["where"], asked["options"], data)
 
     def truncate(self, key: str, _b: None, jsession: Any) -> None:
         """TRUNCATE TABLE."""
-        truncate(self._bridge.handle(key), self._bridge.session(jsession))
+        self._bridge.handle(key).truncate(self._bridge.session(jsession))
 
     def overwrite_dynamic(self, key: str, node: Any, jsession: Any) -> str:
         """INSERT OVERWRITE of the partitions that rows go to: Spark has no other way to hand these rows over."""
         rows = frame_of(self._bridge.session(jsession), node.query())
         handle = self._bridge.handle(key)
-        insert(self._bridge, handle, "dynamic", "[]", _options(node), rows)
+        handle.insert(self._bridge, "dynamic", "[]", _options(node), rows)
         return self._changed(handle)
 
     def row_level(self, key: str, node: Any, jsession: Any) -> str:
         """DELETE, UPDATE and MERGE; the counts of what changed."""
         command = Command(self._bridge, self._bridge.handle(key), self._bridge.session(jsession), node)
         try:
-            change_rows(command)
+            command.handle.change_rows(command)
         finally:
             self._bridge.refresh(command.handle.name)
         return "[]"

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument, TableAlreadyExists, TableNotFound
-from frazil.model.transforms import IdentityTransform, VoidTransform
 from frazil.spark.catalog import AS_OF_TIMESTAMP, TIMESTAMP_AS_OF, at_option, chosen_by, resolve
 from frazil.spark.describe import READ, describe, quoted_name
 from frazil.spark.exceptions import table_errors
@@ -103,7 +102,7 @@ def save(
         with table_errors(bridge, parts):
             raise TableAlreadyExists(f"table {'.'.join(parts)} exists", hint='use mode("append") or mode("overwrite")')
     elif mode != "ignore":
-        _check_partitions(handle, partitions)
+        handle.check_partitions(partitions)
         writer.append() if mode == "append" else writer.overwrite(functions.lit(True))
 
 
@@ -113,16 +112,6 @@ def existing(bridge: Bridge, parts: Sequence[str]) -> TableHandle | None:
         return resolve(bridge.lake, parts)
     except TableNotFound:
         return None
-
-
-def _check_partitions(handle: TableHandle, given: Sequence[str]) -> None:
-    fields = [part for part in handle.table.spec.fields if not isinstance(part.transform, VoidTransform)]
-    known = [handle.table.schema.name_of(part.source_id) for part in fields]
-    plain = all(isinstance(part.transform, IdentityTransform) for part in fields)
-    if given and not (plain and list(given) == known):
-        raise InvalidArgument(
-            f"{handle.name} is not partitioned by {', '.join(given)}", hint="leave partitionBy out: the table knows"
-        )
 
 
 # Which table.

@@ -30,12 +30,12 @@ def read(bridge: Any) -> Callable[..., Any]:
     """A DataFrame of a table: `read(table, snapshot, schema, columns, **options)`."""
     from pyspark.sql import DataFrame
 
-    from frazil.spark.handles import TableHandle
-    from frazil.spark.scan.plan import logical_plan
+    from frazil.spark.iceberg.handle import IcebergHandle
+    from frazil.spark.scan.scans import logical_plan
 
     def frame(table: Any, snapshot: Any = None, schema: Any = None, columns: Any = None, mode: str = "auto") -> Any:
         told = table.schema if schema is None else schema
-        handle = TableHandle(table, snapshot or table.current_snapshot, told).with_options({"frazil.scan": mode})
+        handle = IcebergHandle(table, told, snapshot or table.current_snapshot).with_options({"frazil.scan": mode})
         session = bridge.spark._jsparkSession
         plan = logical_plan(bridge, handle, session, told.columns if columns is None else columns)
         return DataFrame(bridge.jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan), bridge.spark)

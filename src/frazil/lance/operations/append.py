@@ -64,10 +64,11 @@ def overwrite_fragments(
     fragments: Sequence[DataFragment],
     schema: Manifest | None = None,
     properties: Mapping[str, str] | None = None,
+    config: Mapping[str, str] | None = None,
 ) -> LanceVersion:
-    """Put fragments in the place of all that there are."""
+    """Put fragments in the place of all that there are; `config` is set along with it."""
     fields = (schema or version.manifest).fields
-    body = Overwrite(fragments=fragments, schema=fields)
+    body = Overwrite(fragments=fragments, schema=fields, config_upsert_values=config)
     if schema is None or list(schema.fields) == list(version.manifest.fields):
         for key, value in version.manifest.schema_metadata.items():
             body.schema_metadata[key] = value

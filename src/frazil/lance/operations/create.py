@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from frazil.lance.commit import create, new_transaction
 from frazil.lance.data_files import VERSIONS
 from frazil.lance.history import History
 from frazil.lance.plan import schema_bytes
-from frazil.lance.proto.messages import IndexSection, Manifest, Overwrite
+from frazil.lance.proto.messages import DataFragment, IndexSection, Manifest, Overwrite
 from frazil.lance.rows import rows_as
 from frazil.lance.schema import column_entries, fields_of, tree
 from frazil.lance.version import LanceVersion
@@ -32,6 +32,20 @@ def create_table(
     config: Mapping[str, str] | None = None,
 ) -> LanceVersion:
     """Make a table with an Arrow schema, and maybe with its first rows."""
+    manifest = first_manifest(schema, file_version=file_version, stable_row_ids=stable_row_ids, config=config)
+    target = FileTarget(history.folder, schema_bytes(manifest), file_version)
+    fragments = [] if rows is None else write_fragments(history.store, target, rows_as(rows, target.arrow_schema))
+    return create_with(history, manifest, fragments)
+
+
+def first_manifest(
+    schema: pa.Schema,
+    *,
+    file_version: str = DEFAULT_FILE_VERSION,
+    stable_row_ids: bool = False,
+    config: Mapping[str, str] | None = None,
+) -> Manifest:
+    """What the first version of a table says, before there are rows."""
     if file_version not in VERSIONS:
         raise Unsupported(
             f"data files of version {file_version!r} cannot be written", hint=f"use one of {', '.join(VERSIONS)}"
@@ -46,8 +60,11 @@ def create_table(
     manifest.config.update(config or {})
     if stable_row_ids:
         enable_stable_row_ids(manifest)
-    target = FileTarget(history.folder, schema_bytes(manifest), file_version)
-    fragments = [] if rows is None else write_fragments(history.store, target, rows_as(rows, target.arrow_schema))
+    return manifest
+
+
+def create_with(history: History, manifest: Manifest, fragments: Sequence[DataFragment]) -> LanceVersion:
+    """Make a table of a first manifest, with fragments that were written for it, maybe by workers."""
     with removing(history.store, history.folder, fragments):
         overwrite = Overwrite(fragments=fragments, schema=manifest.fields, config_upsert_values=manifest.config)
         for key, value in manifest.schema_metadata.items():

@@ -22,9 +22,10 @@ from frazil.iceberg.rewritten import ConvertedDeleteFiles, RewrittenDataFiles
 from frazil.iceberg.row_changes import RowChanges
 from frazil.lake import connect
 from frazil.spark.attach import attach, bridges_of
-from frazil.spark.catalog import HELD, at_branch, current
+from frazil.spark.catalog import HELD
 from frazil.spark.changes.command import Command
-from frazil.spark.changes.run import change_rows
+from frazil.spark.formats import handle_on
+from frazil.spark.iceberg.handle import on_branch
 from frazil.spark.scan.relations import quoted_name
 from frazil.spark.session import active_session
 
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.iceberg.table import IcebergTable
+    from frazil.lance.table import LanceTable
     from frazil.model.expressions import Expression
     from frazil.spark.bridge import Bridge
-    from frazil.spark.handles import TableHandle
 
 OWN_CATALOG = "_frazil"
 """The catalog that a session gets which has none of ours."""
@@ -69,7 +70,7 @@ def compact(
 
     session = active_session() if spark is None else spark
     return rewrite_data_files(
-        any_bridge(session), session, handle_on(table, branch), strategy, sort_order, where, options
+        any_bridge(session), session, on_branch(table, branch), strategy, sort_order, where, options
     )
 
 
@@ -83,14 +84,14 @@ def convert_on_spark(
     """Conversion of equality deletes."""
     from frazil.spark.upkeep.convert_equality_deletes import convert_equality_deletes
 
-    return convert_equality_deletes(any_bridge(spark), spark, handle_on(table, branch), where, options)
+    return convert_equality_deletes(any_bridge(spark), spark, on_branch(table, branch), where, options)
 
 
 @dataclass(frozen=True)
 class Statement:
     """SQL text in which `{t}` stands for a table."""
 
-    table: IcebergTable
+    table: IcebergTable | LanceTable
     text: str
     spark: SparkSession | None = None
     branch: str = MAIN
@@ -98,7 +99,8 @@ class Statement:
     def execute(self) -> RowChanges:
         """Carry it out."""
         with self._command() as command:
-            return change_rows(command)
+            changed: RowChanges = command.handle.change_rows(command)  # of the table's format
+            return changed
 
     def explain(self, mode: str | None = None) -> None:
         """Print Spark's plan of the rows that change; nothing is changed. `mode` is as for DataFrames."""
@@ -118,12 +120,6 @@ class Statement:
             yield Command(bridge, bridge.handle(key), session, node)
 
 
-def handle_on(table: IcebergTable, branch: str) -> TableHandle:
-    """A table at its branch."""
-    handle = current(table)
-    return handle if branch == MAIN else at_branch(handle, branch)
-
-
 def any_bridge(spark: SparkSession) -> Bridge:
     """A bridge of the session: that of a lake it has, or of one that is made for it."""
     found = bridges_of(spark)
@@ -134,7 +130,7 @@ def any_bridge(spark: SparkSession) -> Bridge:
 class Merge:
     """A MERGE in the making. Clauses are tried in the order they were added; each method gives a new one."""
 
-    table: IcebergTable
+    table: IcebergTable | LanceTable
     source: Any
     on: str
     spark: SparkSession | None = None
@@ -215,7 +211,7 @@ def _rank(clause: str) -> int:
 
 
 def merge_rows(
-    table: IcebergTable, source: Any, on: str | Sequence[str], spark: SparkSession | None, branch: str
+    table: IcebergTable | LanceTable, source: Any, on: str | Sequence[str], spark: SparkSession | None, branch: str
 ) -> Merge:
     """MERGE. `on` is a condition, the name of a column that both have, or several names."""
     names = [on] if isinstance(on, str) else list(on)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument, Unsupported
-from frazil.iceberg import properties as props
-from frazil.iceberg.properties import Property
 from frazil.model.expressions import Expression
 from frazil.spark.changes.once import made_once
 from frazil.spark.plans import frame_of
@@ -19,22 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.spark.bridge import Bridge
-    from frazil.spark.handles import TableHandle
+    from frazil.spark.handles import CommandKind, TableHandle
 
-Kind = Literal["delete", "update", "merge"]
-COPY_ON_WRITE = "copy-on-write"
-SERIALIZABLE = "serializable"
-_KINDS: dict[str, Kind] = {"DeleteFromTable": "delete", "UpdateTable": "update", "MergeIntoTable": "merge"}
-_MODES: dict[Kind, Property[str]] = {
-    "delete": props.DELETE_MODE,
-    "update": props.UPDATE_MODE,
-    "merge": props.MERGE_MODE,
-}
-_LEVELS: dict[Kind, Property[str]] = {
-    "delete": props.DELETE_ISOLATION_LEVEL,
-    "update": props.UPDATE_ISOLATION_LEVEL,
-    "merge": props.MERGE_ISOLATION_LEVEL,
-}
+_KINDS: dict[str, CommandKind] = {"DeleteFromTable": "delete", "UpdateTable": "update", "MergeIntoTable": "merge"}
 _HIDDEN = ("_file", "_pos")
 _LARGE = 1_000_000
 
@@ -53,24 +38,13 @@ class Command:
     """Whether the rows of a MERGE's source are kept: they are the same whenever they are read."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CommandKind:
         return _KINDS[self.node.getClass().getSimpleName()]
 
     @property
     def copies(self) -> bool:
         """Whether the files with changed rows are written anew; else what is gone from them is noted beside them."""
-        return self.handle.table.metadata.property_reader.get(_MODES[self.kind]) == COPY_ON_WRITE
-
-    @property
-    def isolation(self) -> str:
-        """`serializable` or `snapshot`."""
-        return self.handle.table.metadata.property_reader.get(_LEVELS[self.kind])
-
-    @property
-    def options(self) -> dict[str, str]:
-        """Options of the write: a command may have a distribution of its own."""
-        mode = self.handle.table.metadata.properties.get(f"write.{self.kind}.distribution-mode")
-        return {} if mode is None else {"distribution-mode": mode}
+        return self.handle.copies(self.kind)
 
     @property
     def _rules(self) -> Any:
@@ -122,9 +96,7 @@ class Command:
     @property
     def _is_large(self) -> bool:
         """Whether looking at every key of the table once more is less work than to move its rows."""
-        snapshot = self.handle.snapshot
-        count = "0" if snapshot is None else snapshot.summary.get("total-records", "0")
-        return count.isdecimal() and int(count) >= _LARGE
+        return self.handle.row_count >= _LARGE
 
     def made(self, rows: DataFrame) -> AbstractContextManager[DataFrame]:
         """Rows that are made once."""

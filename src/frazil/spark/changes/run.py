@@ -8,12 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import FrazilError
+from frazil.iceberg import properties as props
 from frazil.iceberg.actions.isolated_changes import FilteredChanges
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.delete_writer import DeleteWriter, WrittenDeletes
 from frazil.iceberg.file_filter import FileFilter
 from frazil.iceberg.merge_on_read import fill
 from frazil.iceberg.planning import FileScanTask, ScanPlan
+from frazil.iceberg.properties import Property
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan import Scan
 from frazil.iceberg.write import remove_files
@@ -21,7 +23,7 @@ from frazil.model.binding import field_ids
 from frazil.model.expressions import AlwaysFalse, AlwaysTrue, Expression
 from frazil.model.schema import Schema
 from frazil.spark.changes.cardinality import named_violations
-from frazil.spark.changes.command import SERIALIZABLE, Command
+from frazil.spark.changes.command import Command
 from frazil.spark.changes.delta import Changes, Delta, Gone, with_lineage
 from frazil.spark.scan.some_files import rows_of_files
 from frazil.spark.write.commit import as_told, was_refused
@@ -36,8 +38,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.iceberg.metadata import TableMetadata
-    from frazil.spark.handles import TableHandle
+    from frazil.spark.handles import CommandKind
+    from frazil.spark.iceberg.handle import IcebergHandle
 
+COPY_ON_WRITE = "copy-on-write"
+SERIALIZABLE = "serializable"
+_MODES: dict[CommandKind, Property[str]] = {
+    "delete": props.DELETE_MODE,
+    "update": props.UPDATE_MODE,
+    "merge": props.MERGE_MODE,
+}
+_LEVELS: dict[CommandKind, Property[str]] = {
+    "delete": props.DELETE_ISOLATION_LEVEL,
+    "update": props.UPDATE_ISOLATION_LEVEL,
+    "merge": props.MERGE_ISOLATION_LEVEL,
+}
 Touched = Sequence[tuple[FileScanTask, Gone]]
 _FEW = 100_000
 _OF_A_TASK, _OPENING = 128 << 20, 4 << 20
@@ -46,20 +61,28 @@ _LEAST_SPLIT = 16 << 20
 """Files are rewritten in parts as large as they are, if there is work for all cores."""
 
 
-def change_rows(command: Command) -> RowChanges:
+def copies(handle: IcebergHandle, kind: CommandKind) -> bool:
+    """Whether the table wants files with changed rows written anew."""
+    return handle.table.metadata.property_reader.get(_MODES[kind]) == COPY_ON_WRITE
+
+
+def change_rows(handle: IcebergHandle, command: Command) -> RowChanges:
     """Carry out a DELETE, UPDATE or MERGE."""
-    handle, spark = command.handle, command.spark
+    spark = command.spark
     command.check()
-    settings = settings_of(handle, command.options, spark)
+    isolation = handle.table.metadata.property_reader.get(_LEVELS[command.kind])
+    mode = handle.table.metadata.properties.get(f"write.{command.kind}.distribution-mode")
+    settings = settings_of(handle, {} if mode is None else {"distribution-mode": mode}, spark)
     where = command.exactly()
     if where is not None:
-        changed = delete_whole_files(handle, where, settings, spark, command.isolation)
+        changed = delete_whole_files(handle, where, settings, spark, isolation)
         if changed is not None:
             return changed
     with command.narrowed() as narrowed:
         # what it reads of the table besides the rows that it may change is all of it
         looked_at = AlwaysTrue() if command.reads_itself else narrowed.depends_on()
-        change = Change(narrowed, settings, looked_at, minds_all=command.reads_itself or command.minds_matches)
+        minds_all = command.reads_itself or command.minds_matches
+        change = Change(narrowed, handle, settings, looked_at, isolation, minds_all)
         with named_violations(narrowed):
             if narrowed.is_repeatable:
                 return change.run(narrowed.changes())
@@ -67,7 +90,7 @@ def change_rows(command: Command) -> RowChanges:
                 return change.run(changes)
 
 
-def truncate(handle: TableHandle, spark: SparkSession) -> None:
+def truncate(handle: IcebergHandle, spark: SparkSession) -> None:
     """Delete all rows, from the branch that the session writes to; those too that others add meanwhile."""
     settings = settings_of(handle, {}, spark)
     if not len(_plan(handle, AlwaysTrue())):
@@ -78,7 +101,7 @@ def truncate(handle: TableHandle, spark: SparkSession) -> None:
 
 
 def delete_whole_files(
-    handle: TableHandle, where: Expression, settings: WriteSettings, spark: SparkSession, isolation: str
+    handle: IcebergHandle, where: Expression, settings: WriteSettings, spark: SparkSession, isolation: str
 ) -> RowChanges | None:
     """Delete rows by taking their files from the table; None if some rows of a file may not match."""
     if isinstance(where, AlwaysFalse):
@@ -103,14 +126,14 @@ def delete_whole_files(
     )
 
 
-def _plan(handle: TableHandle, where: Expression) -> ScanPlan:
+def _plan(handle: IcebergHandle, where: Expression) -> ScanPlan:
     """The files that may hold matching rows, with the metrics that tell."""
     table = handle.table
     scan = Scan(table.metadata, table.store, handle.snapshot, handle.schema, where)
     return replace(scan, metrics_of=frozenset(field_ids(where))).plan()
 
 
-def _isolate(action: Any, handle: TableHandle, where: Expression, isolation: str) -> Any:
+def _isolate(action: Any, handle: IcebergHandle, where: Expression, isolation: str) -> Any:
     """Refuse the change if others changed what it was worked out from."""
     base = handle.snapshot
     action.validate_from(None if base is None else base.snapshot_id)
@@ -123,14 +146,12 @@ class Change:
     """What a command does once its changes are known. `where` is true for all rows that it looked at."""
 
     command: Command
+    _handle: IcebergHandle
     settings: WriteSettings
     where: Expression
+    isolation: str
     minds_all: bool
     """Whether rows that it looked at and left alone matter to what it did."""
-
-    @property
-    def _handle(self) -> TableHandle:
-        return self.command.handle
 
     @property
     def _metadata(self) -> TableMetadata:
@@ -239,8 +260,8 @@ class Change:
             return None
         action: Any = self._replacing(touched, written) if self.command.copies else self._beside(touched, written)
         as_told(action, self.settings, self.command.spark)
-        isolated: FilteredChanges = _isolate(action, self._handle, self.where, self.command.isolation)
-        if self.minds_all and self.command.isolation == SERIALIZABLE:
+        isolated: FilteredChanges = _isolate(action, self._handle, self.where, self.isolation)
+        if self.minds_all and self.isolation == SERIALIZABLE:
             isolated.validate_no_removed_rows()
         return isolated
 
@@ -286,7 +307,7 @@ def _is_empty(task: FileScanTask, gone: Gone) -> bool:
 class _Written:
     """Files that a change wrote, and how they are taken back."""
 
-    def __init__(self, handle: TableHandle) -> None:
+    def __init__(self, handle: IcebergHandle) -> None:
         self._handle = handle
         self.job: Job | None = None
         self.files: list[DataFile] = []

@@ -12,8 +12,9 @@ from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.upsert import commit_upsert, has_rows, key_writer, several_rows
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
-from frazil.spark.changes.builder import any_bridge, handle_on
+from frazil.spark.changes.builder import any_bridge
 from frazil.spark.changes.once import made_once
+from frazil.spark.iceberg.handle import on_branch
 from frazil.spark.scan.relations import quoted_name
 from frazil.spark.write.commit import was_refused
 from frazil.spark.write.insert import write_files
@@ -72,7 +73,7 @@ class _Upsert:
     def __init__(self, bridge: Bridge, table: IcebergTable, branch: str) -> None:
         self._bridge = bridge
         self._table = table
-        self._handle = handle_on(table, branch)
+        self._handle = on_branch(table, branch)
         self._jobs: list[Job] = []
 
     def write(self, rows: DataFrame, schema: Schema, spec: PartitionSpec | None = None) -> list[DataFile]:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from frazil.errors import InvalidArgument, NotFound
+from frazil.catalog.formats import ICEBERG
+from frazil.errors import InvalidArgument, NotFound, Unsupported
+from frazil.spark.formats import format_named
 from frazil.spark.procedures import history, registration, upkeep
-from frazil.spark.procedures.procedure import Procedure
+from frazil.spark.procedures.procedure import Procedure, Run, table_argument
 
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
@@ -59,9 +61,24 @@ class Procedures:
         for part in found.parameters:
             if part.required and arguments[part.name] is None:
                 raise InvalidArgument(f"{name} needs its argument {part.name}", hint=f"write {part.name} => ...")
-        rows = list(found.run(self._bridge, self._bridge.session(jsession), arguments))
+        spark = self._bridge.session(jsession)
+        table = table_argument(self._bridge, spark, arguments["table"]) if found.on_table else None
+        rows = list(_run_for(found, table)(self._bridge, spark, table, arguments))
         frame = self._bridge.spark.createDataFrame(_as_arrow(rows, found.output))
         return frame._jdf.queryExecution().executedPlan().executeCollect()
+
+
+def _run_for(procedure: Procedure, table: Any) -> Run:
+    """What the procedure does for a table of that format."""
+    if table is None or table.format == ICEBERG:
+        return procedure.run
+    known = format_named(table.format).procedures
+    if procedure.name not in known:
+        raise Unsupported(
+            f"{procedure.name} is not for {table.format} tables such as {table.identifier}",
+            hint=f"there are {', '.join(sorted(known)) or 'none'} for them",
+        )
+    return known[procedure.name]
 
 
 def _as_arrow(rows: Sequence[tuple[Any, ...]], output: str) -> pa.Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidArgument
 from frazil.iceberg.table import IcebergTable
-from frazil.spark.procedures.procedure import TABLE, Arguments, Parameter, Procedure, Row, table_argument
+from frazil.spark.procedures.procedure import TABLE, Arguments, Parameter, Procedure, Row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,59 +23,52 @@ def _current(table: IcebergTable) -> int | None:
     return table.metadata.current_snapshot_id
 
 
-def _rollback_to_snapshot(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
-    table = table_argument(bridge, spark, given["table"])
+def _rollback_to_snapshot(bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments) -> Sequence[Row]:
     before = _current(table)
     table.rollback_to_snapshot(given["snapshot_id"])
     bridge.refresh(table.identifier)
     return [(before, _current(table))]
 
 
-def _rollback_to_timestamp(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
-    table = table_argument(bridge, spark, given["table"])
+def _rollback_to_timestamp(bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments) -> Sequence[Row]:
     before = _current(table)
     table.rollback_to_timestamp(given["timestamp"] // 1000)
     bridge.refresh(table.identifier)
     return [(before, _current(table))]
 
 
-def _set_current_snapshot(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
+def _set_current_snapshot(bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments) -> Sequence[Row]:
     if (given["snapshot_id"] is None) == (given["ref"] is None):
         raise InvalidArgument("either snapshot_id or ref must be given, not both", hint="name the snapshot once")
-    table = table_argument(bridge, spark, given["table"])
     before = _current(table)
     table.set_current_snapshot(given["snapshot_id"] if given["ref"] is None else given["ref"])
     bridge.refresh(table.identifier)
     return [(before, _current(table))]
 
 
-def _cherrypick_snapshot(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
-    table = table_argument(bridge, spark, given["table"])
+def _cherrypick_snapshot(bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments) -> Sequence[Row]:
     current = table.cherrypick_snapshot(given["snapshot_id"])
     bridge.refresh(table.identifier)
     return [(given["snapshot_id"], current.snapshot_id)]
 
 
-def _publish_changes(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
+def _publish_changes(bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments) -> Sequence[Row]:
     from frazil.iceberg.actions.cherry_pick import staged_snapshot
 
-    table = table_argument(bridge, spark, given["table"])
     staged = staged_snapshot(table.metadata, given["wap_id"]).snapshot_id
     current = table.cherrypick_snapshot(staged)
     bridge.refresh(table.identifier)
     return [(staged, current.snapshot_id)]
 
 
-def _fast_forward(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
-    table = table_argument(bridge, spark, given["table"])
+def _fast_forward(bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments) -> Sequence[Row]:
     found = table.refs.get(given["branch"])
     after = table.fast_forward(given["branch"], given["to"])
     bridge.refresh(table.identifier)
     return [(given["branch"], None if found is None else found.snapshot_id, after.snapshot_id)]
 
 
-def _ancestors_of(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
-    table = table_argument(bridge, spark, given["table"])
+def _ancestors_of(bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments) -> Sequence[Row]:
     return [(snapshot.snapshot_id, snapshot.timestamp_ms) for snapshot in table.ancestors_of(given["snapshot_id"])]
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument
-from frazil.iceberg.table import IcebergTable
 from frazil.spark.grammar import table_parts
 
 if TYPE_CHECKING:
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 Arguments = dict[str, Any]
-Run = Callable[["Bridge", "SparkSession", Arguments], Sequence[Row]]
+Run = Callable[["Bridge", "SparkSession", Any, Arguments], Sequence[Row]]
+"""What a call does: with a session, the table that it names (None if it names none that is there) and its arguments."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,17 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Procedure:
-    """What can be called: `run(bridge, session, arguments)` gives rows of `output` (a DDL text)."""
+    """What can be called: `run` gives rows of `output` (a DDL text).
+
+    `run` is for Iceberg tables; those of other formats have theirs, of the same parameters (`Format.procedures`).
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
     output: str
     run: Run
+    on_table: bool = True
+    """Whether its argument `table` names a table that is there."""
 
 
 TABLE = Parameter("table", "STRING", required=True)
@@ -56,7 +61,7 @@ def table_name_argument(bridge: Bridge, spark: SparkSession, text: str) -> tuple
     return parts
 
 
-def table_argument(bridge: Bridge, spark: SparkSession, text: str) -> IcebergTable:
+def table_argument(bridge: Bridge, spark: SparkSession, text: str) -> Any:
     """The table that an argument names."""
     return bridge.lake.table(table_name_argument(bridge, spark, text))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
 
 
-def _register_table(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
+def _register_table(bridge: Bridge, spark: SparkSession, _table: None, given: Arguments) -> Sequence[Row]:
     if not given["metadata_file"]:
         raise InvalidArgument("metadata_file is empty", hint="name one of the table's metadata files")
     table = bridge.lake.register_table(table_name_argument(bridge, spark, given["table"]), given["metadata_file"])
@@ -31,5 +31,6 @@ PROCEDURES = (
         (TABLE, Parameter("metadata_file", "STRING", required=True)),
         "current_snapshot_id BIGINT, total_records_count BIGINT, total_data_files_count BIGINT",
         _register_table,
+        on_table=False,
     ),
 )

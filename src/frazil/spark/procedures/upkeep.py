@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from frazil.errors import InvalidArgument
 from frazil.iceberg.file_removal import checked_threads
 from frazil.iceberg.refs import MAIN
-from frazil.spark.changes.builder import handle_on
+from frazil.iceberg.table import IcebergTable
+from frazil.spark.iceberg.handle import on_branch
 from frazil.spark.procedures.procedure import (
     TABLE,
     Arguments,
@@ -17,7 +18,6 @@ from frazil.spark.procedures.procedure import (
     Procedure,
     Row,
     milliseconds,
-    table_argument,
     text_map,
 )
 from frazil.spark.upkeep.convert_equality_deletes import convert_equality_deletes
@@ -40,8 +40,7 @@ _STREAMED_ROWS = 20_000
 """How many orphans are told of at most with `stream_results`."""
 
 
-def _expire_snapshots(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
-    table = table_argument(bridge, spark, given["table"])
+def _expire_snapshots(bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments) -> Sequence[Row]:
     action = table.expire_snapshots().delete_with(given["max_concurrent_deletes"])
     older_than_ms = milliseconds(given["older_than"])
     if older_than_ms is not None:
@@ -56,10 +55,10 @@ def _expire_snapshots(bridge: Bridge, spark: SparkSession, given: Arguments) -> 
     return [tuple(getattr(result, name) for name in _EXPIRED)]
 
 
-def _remove_orphan_files(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
+def _remove_orphan_files(bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments) -> Sequence[Row]:
     checked_threads(given["max_concurrent_deletes"])
     view = given["file_list_view"]
-    result = table_argument(bridge, spark, given["table"]).remove_orphan_files(
+    result = table.remove_orphan_files(
         older_than=milliseconds(given["older_than"]),
         location=given["location"],
         dry_run=bool(given["dry_run"]),
@@ -73,34 +72,34 @@ def _remove_orphan_files(bridge: Bridge, spark: SparkSession, given: Arguments) 
     return [(location,) for location in files["location"].to_pylist()]
 
 
-def _rewrite_data_files(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
-    table = table_argument(bridge, spark, given["table"])
-    handle = handle_on(table, given["branch"] or MAIN)
+def _rewrite_data_files(bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments) -> Sequence[Row]:
+    handle = on_branch(table, given["branch"] or MAIN)
     options = text_map("options", given["options"])
     result = rewrite_data_files(bridge, spark, handle, given["strategy"], given["sort_order"], given["where"], options)
     bridge.refresh(table.identifier)
     return [astuple(result)]
 
 
-def _rewrite_position_delete_files(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
-    table = table_argument(bridge, spark, given["table"])
+def _rewrite_position_delete_files(
+    bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments
+) -> Sequence[Row]:
     options = text_map("options", given["options"])
     result = table.rewrite_position_delete_files(given["where"], options, branch=given["branch"] or MAIN)
     bridge.refresh(table.identifier)
     return [astuple(result)]
 
 
-def _convert_equality_deletes(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
-    table = table_argument(bridge, spark, given["table"])
-    handle = handle_on(table, given["branch"] or MAIN)
+def _convert_equality_deletes(
+    bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments
+) -> Sequence[Row]:
+    handle = on_branch(table, given["branch"] or MAIN)
     options = text_map("options", given["options"])
     result = convert_equality_deletes(bridge, spark, handle, given["where"], options)
     bridge.refresh(table.identifier)
     return [astuple(result)]
 
 
-def _rewrite_manifests(bridge: Bridge, spark: SparkSession, given: Arguments) -> Sequence[Row]:
-    table = table_argument(bridge, spark, given["table"])
+def _rewrite_manifests(bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments) -> Sequence[Row]:
     spec_id = table.spec.spec_id if given["spec_id"] is None else given["spec_id"]
     action = table.rewrite_manifests().spec(spec_id)
     if given["sort_by"] is not None:

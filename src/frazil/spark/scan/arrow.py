@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType as SparkStruct
 
+_Task = TypeVar("_Task")
 BATCH_ROWS = 32_768
 _CHUNKS_PER_CORE = 4
 _CHUNK_BYTES = 64 << 20
-_NO_COLUMNS = "_frazil_nothing"
+NO_COLUMNS = "_frazil_nothing"
 _NANOSECONDS = ("timestamp_ntz(9)", "timestamp_ltz(9)")
 
 
@@ -82,7 +83,7 @@ class Rows:
             arrays.append(for_spark(values, field.type))
             names.append(field.name)
         if not arrays:
-            arrays, names = [pa.nulls(batch.num_rows, pa.bool_())], [_NO_COLUMNS]
+            arrays, names = [pa.nulls(batch.num_rows, pa.bool_())], [NO_COLUMNS]
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _partition(self, field: NestedField, file: DataFile, rows: int) -> pa.Array:
@@ -102,15 +103,10 @@ class Rows:
         return pa.concat_arrays([one] * rows) if rows < 2 else one.take(pa.array([0] * rows, pa.int32()))
 
 
-def read_rows(relation: Relation, columns: Sequence[str], filters: str, session: SparkSession, struct: Any) -> Any:
-    """The JVM's RDD of internal rows with these columns. `struct` is the Spark schema (JSON) of all the relation's."""
-    return rows_frame(relation, columns, filters, session, struct)._jdf.queryExecution().toRdd()
-
-
 def rows_frame(
     relation: Relation, columns: Sequence[str], filters: str, session: SparkSession, struct: Any
 ) -> DataFrame:
-    """The DataFrame behind `read_rows`."""
+    """The rows with these columns. `struct` is the Spark schema (JSON) of all the relation's."""
     from pyspark.sql.types import BooleanType, StructField
     from pyspark.sql.types import StructType as SparkStruct
 
@@ -122,7 +118,7 @@ def rows_frame(
     rows = Rows(relation.store, without_history(relation.metadata), relation.schema, wanted)
     kinds = {field["name"]: field for field in struct["fields"]}
     told = [kinds[name] for name in columns]
-    schema = held_struct(told) if columns else SparkStruct([StructField(_NO_COLUMNS, BooleanType())])
+    schema = held_struct(told) if columns else SparkStruct([StructField(NO_COLUMNS, BooleanType())])
     if locations.parse(routed(relation.store, relation.metadata.location)).scheme == "memory":
         frame = local_frame(list(rows.read(tasks)), session, schema)
     else:
@@ -163,8 +159,14 @@ def frame_of_tasks(
     rows: Rows, tasks: Sequence[FileScanTask], session: SparkSession, schema: Any, parallelism: int
 ) -> DataFrame:
     """A DataFrame whose rows the workers of a session read. It may be one of Spark Connect."""
-    chunks = [pickle.dumps([_without_metrics(task) for task in chunk]) for chunk in _chunks(tasks, parallelism)]
-    source = session.createDataFrame(pa.table({"tasks": pa.array(chunks, pa.binary())}))
+    chunks = dealt(tasks, lambda task: task.file.file_size_in_bytes, parallelism)
+    return frame_of_chunks(rows, [[_without_metrics(task) for task in chunk] for chunk in chunks], session, schema)
+
+
+def frame_of_chunks(rows: Any, chunks: Iterable[Sequence[Any]], session: SparkSession, schema: Any) -> DataFrame:
+    """What a function for `mapInArrow` makes of chunks of tasks, which it gets pickled; a chunk is read by one task."""
+    pickled = [pickle.dumps(list(chunk)) for chunk in chunks]
+    source = session.createDataFrame(pa.table({"tasks": pa.array(pickled, pa.binary())}))
     return source.mapInArrow(rows, schema)
 
 
@@ -175,20 +177,19 @@ def local_frame(batches: Sequence[pa.RecordBatch], session: SparkSession, schema
     return session.createDataFrame(pa.Table.from_batches(batches), schema)
 
 
-def _chunks(tasks: Sequence[FileScanTask], parallelism: int) -> list[list[FileScanTask]]:
+def dealt(tasks: Sequence[_Task], size: Callable[[_Task], int], parallelism: int) -> list[list[_Task]]:
     """Tasks dealt out so that all cores have work of like size: largest first, each to the least loaded."""
     import heapq
 
     if not tasks:
         return []
-    total = sum(task.file.file_size_in_bytes for task in tasks)
-    count = max(parallelism * _CHUNKS_PER_CORE, total // _CHUNK_BYTES)
-    chunks: list[list[FileScanTask]] = [[] for _ in range(min(len(tasks), count))]
+    count = max(parallelism * _CHUNKS_PER_CORE, sum(map(size, tasks)) // _CHUNK_BYTES)
+    chunks: list[list[_Task]] = [[] for _ in range(min(len(tasks), count))]
     heap = [(0, number) for number in range(len(chunks))]
-    for task in sorted(tasks, key=lambda item: -item.file.file_size_in_bytes):
+    for task in sorted(tasks, key=lambda item: -size(item)):
         load, number = heapq.heappop(heap)
         chunks[number].append(task)
-        heapq.heappush(heap, (load + task.file.file_size_in_bytes, number))
+        heapq.heappush(heap, (load + size(task), number))
     return chunks
 
 

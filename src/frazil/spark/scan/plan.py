@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import NotFound, Unsupported
+from frazil.errors import Unsupported
 from frazil.iceberg.entries import Entries
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.read import METADATA_COLUMNS
@@ -26,23 +26,22 @@ from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.model.schema import PARTITION_ID, Schema
 from frazil.model.types import NestedField
-from frazil.recent import Recent
+from frazil.spark.handles import Asked
 from frazil.spark.scan.contents import Contents, OnlyFiles, contents_of, is_native
-from frazil.spark.scan.executors import ship_classes
 from frazil.spark.scan.files import Relation, jvm_path, list_files
 from frazil.spark.scan.native import NativeColumns, output_struct
 from frazil.spark.scan.options import ARROW, AUTO, NATIVE, SCAN, appends_asked_for, reader_settings, scan_mode
 from frazil.spark.scan.relations import has_nested_floats, identity_columns, key_fields, obstacle, partition_struct
+from frazil.spark.scan.scans import OWN, ScanRelation, arrow_document
 from frazil.spark.scan.statistics import Statistics, distinct_values, of_files
 from frazil.spark.types import Dialect
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from frazil.iceberg.snapshot import Snapshot
-
-OWN = "deletes"
-"""The kind of relation that our subclass of Spark's reader reads: it applies deletes."""
-
-_REMEMBERED = 1024
+    from frazil.spark.bridge import Bridge
+    from frazil.spark.iceberg.handle import IcebergHandle
 
 
 @dataclass(frozen=True)
@@ -74,11 +73,22 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Described:
+class Described(ScanRelation):
     """A relation and what the JVM must know to make it."""
 
     relation: Relation
     document: dict[str, Any]
+
+    def list_files(self, filters: str) -> bytes:
+        return list_files(self.relation, filters)
+
+    def rows(self, columns: Sequence[str], filters: str, session: SparkSession) -> DataFrame:
+        from frazil.spark.scan.arrow import rows_frame
+
+        return rows_frame(self.relation, columns, filters, session, self.document["data"])
+
+    def statistics(self, filters: str, *, columns: bool) -> Statistics:
+        return _of_relation(self.relation, filters, columns=columns)
 
 
 def describe(
@@ -209,14 +219,7 @@ class Layout:
             appends=source.appends,
             only=source.only,
         )
-        document = {
-            "kind": ARROW,
-            "key": relation.key,
-            "name": source.name,
-            "statistics": statistics.document(),
-            "data": self.output(),
-        }
-        return Described(relation, document)
+        return Described(relation, arrow_document(relation.key, source.name, statistics, self.output()))
 
 
 def column_named(metadata: TableMetadata, schema: Schema, name: str) -> NestedField:
@@ -238,77 +241,23 @@ def _key(source: Source, kind: str, parts: Sequence[str]) -> str:
 # In Spark
 
 
-def logical_plan(bridge: Any, handle: Any, jsession: Any, columns: Sequence[str]) -> Any:
-    """The Java LogicalPlan of a table, for those who do not come by a query."""
-    if getattr(bridge, "scans", None) is None:
-        bridge.scans = Scans(bridge)
-    plans = bridge.classes.FrazilPlan
-    facts = json.loads(bridge.classes.Frazil.json(plans.facts(jsession)))
-    return plans.plan(bridge.key, jsession, bridge.scans.describe([handle], columns, jsession, facts))
-
-
-class Scans:
-    """Answers what the JVM asks while it plans and runs scans of one bridge."""
-
-    def __init__(self, bridge: Any) -> None:
-        self._bridge = bridge
-        self._relations: Recent[str, Described] = Recent(_REMEMBERED)
-        bridge.on("listFiles", self._list_files)
-        bridge.on("readRows", self._read_rows)
-        bridge.on("statistics", self._statistics)
-
-    def describe(
-        self,
-        handles: Sequence[Any],
-        columns: Sequence[str],
-        jsession: Any,
-        facts: Mapping[str, Any],
-        filtered: Sequence[str] = (),
-    ) -> str:
-        """The JSON that FrazilPlan makes the plan of, with these columns of one or more handles, which all have them.
-
-        `facts` are what the session says: `scan`, how to read; `byName`, whether its reader goes by names; `columns`,
-        whether its optimizer looks at statistics of columns. `filtered` are columns that the query compares.
-        """
-        sources = [source_of(handle, facts["scan"], filtered) for handle in handles]
-        described: list[Described] = []
-        for source in sources:
-            reads = source.mode != ARROW and _jvm_reads(self._bridge, jsession, source)
-            own_reader = reads and facts["byName"]
-            described += describe(source, columns, self._bridge.dialect, jvm_reads=reads, own_reader=own_reader)
-        document: dict[str, Any] = {"relations": [item.document for item in described]}
-        if facts["columns"]:
-            for item in described:
-                item.document["statistics"] = _of_relation(item.relation, "[]", columns=True).document()
-        if not described:
-            document["schema"] = Layout(sources[0], tuple(columns), self._bridge.dialect).output()
+def describe_scan(bridge: Bridge, handles: Sequence[IcebergHandle], asked: Asked, jsession: Any) -> str:
+    """The JSON that FrazilPlan makes the plan of, with columns of one or more handles, which all have them."""
+    facts = asked.session
+    sources = [source_of(handle, facts["scan"], asked.filtered) for handle in handles]
+    described: list[Described] = []
+    for source in sources:
+        reads = source.mode != ARROW and _jvm_reads(bridge, jsession, source)
+        own_reader = reads and facts["byName"]
+        described += describe(source, asked.columns, bridge.dialect, jvm_reads=reads, own_reader=own_reader)
+    if facts["columns"]:
         for item in described:
-            self._relations.put(item.relation.key, item)
-        if any(item.document["kind"] == OWN for item in described):
-            ship_classes(self._bridge.spark)
-        return json.dumps(document)
-
-    def _get(self, key: str) -> Described:
-        found = self._relations.get(key)
-        if found is None:
-            raise NotFound(f"the scan {key} was planned too long ago", hint="make the DataFrame again")
-        return found
-
-    def _list_files(self, key: str, filters: str, _: Any) -> bytes:
-        return list_files(self._get(key).relation, filters)
-
-    def _statistics(self, key: str, filters: str, columns: bool) -> str:
-        return json.dumps(_of_relation(self._get(key).relation, filters, columns=columns).document())
-
-    def _read_rows(self, key: str, asked: str, jsession: Any) -> Any:
-        from frazil.spark.scan.arrow import read_rows
-
-        found, what = self._get(key), json.loads(asked)
-        session = self._bridge.session(jsession)
-        return read_rows(found.relation, what["columns"], what["filters"], session, found.document["data"])
+            item.document["statistics"] = item.statistics("[]", columns=True).document()
+    nothing = None if described else Layout(sources[0], tuple(asked.columns), bridge.dialect).output()
+    return bridge.scans.describe(described, nothing)
 
 
-def source_of(handle: Any, mode: str | None, filtered: Sequence[str] = ()) -> Source:
+def source_of(handle: IcebergHandle, mode: str | None, filtered: Sequence[str] = ()) -> Source:
     """What a handle reads, with the options it was given; `mode` is the session's."""
     table, options = handle.table, handle.options
     return Source(
@@ -343,7 +292,7 @@ def _of_relation(relation: Relation, filters: str, *, columns: bool) -> Statisti
     return of_files([part.entries for part in parts], schema, distinct)
 
 
-def _jvm_reads(bridge: Any, jsession: Any, source: Source) -> bool:
+def _jvm_reads(bridge: Bridge, jsession: Any, source: Source) -> bool:
     try:
         place = jvm_path(source.store, source.metadata.location)
     except Unsupported:

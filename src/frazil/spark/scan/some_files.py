@@ -12,19 +12,19 @@ from frazil import ambient
 from frazil.io.deletion_vector import DeletionVector
 from frazil.spark.plans import frame_of
 from frazil.spark.scan.contents import OnlyFiles
-from frazil.spark.scan.plan import logical_plan
+from frazil.spark.scan.scans import logical_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.spark.bridge import Bridge
-    from frazil.spark.handles import TableHandle
+    from frazil.spark.iceberg.handle import IcebergHandle
 
 
 def rows_of_files(
     bridge: Bridge,
     spark: SparkSession,
-    handle: TableHandle,
+    handle: IcebergHandle,
     columns: Sequence[str],
     paths: Sequence[str],
     *,

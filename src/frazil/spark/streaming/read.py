@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from frazil.errors import InvalidArgument
+from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.table import IcebergTable
-from frazil.spark.handles import TableHandle
+from frazil.spark.handles import Asked
+from frazil.spark.iceberg.handle import IcebergHandle
 from frazil.spark.options import folded
 from frazil.spark.scan.contents import OnlyFiles
+from frazil.spark.scan.plan import describe_scan
 from frazil.spark.streaming.history import History, Step, StreamOptions
 from frazil.spark.streaming.offsets import Offset
 
@@ -59,14 +61,19 @@ class StreamReads:
         what = json.loads(asked)
         history = self._history(key, what["options"])
         begin, end = Offset.from_json(what["start"]), Offset.from_json(what["end"])
-        handle = self._bridge.handle(key)
-        base = replace(handle, table=history.table, options=what["options"])
+        base = replace(self._handle(key), table=history.table, options=what["options"])
         handles = [of_run(history, base, steps) for steps in history.runs(begin, end)]
         found = handles or [of_run(history, base, ())]
-        return self._bridge.scans.describe(found, what["columns"], jsession, what["session"])
+        return describe_scan(self._bridge, found, Asked(what["columns"], what["session"]), jsession)
+
+    def _handle(self, key: str) -> IcebergHandle:
+        handle = self._bridge.handle(key)
+        if not isinstance(handle, IcebergHandle):  # which tables say so, Spark asks before
+            raise Unsupported(f"{handle.name} gives no streams", hint="Iceberg tables do")
+        return handle
 
     def _history(self, key: str, options: Mapping[str, str]) -> History:
-        handle = self._bridge.handle(key)
+        handle = self._handle(key)
         given = folded(options)
         refused = next((name for name in _CHOICES if name in given), None)
         if refused is not None:
@@ -80,7 +87,7 @@ def fresh(table: IcebergTable) -> IcebergTable:
     return IcebergTable(table.identifier, table.store, table._committer, table._committer.load())
 
 
-def of_run(history: History, base: TableHandle, steps: Sequence[Step]) -> TableHandle:
+def of_run(history: History, base: IcebergHandle, steps: Sequence[Step]) -> IcebergHandle:
     """The handle of a run's files, read at its last snapshot: they are all there, and nothing has hit them yet."""
     if not steps:
         return replace(base, snapshot=None)

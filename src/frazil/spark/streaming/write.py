@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import Unsupported
 from frazil.iceberg.refs import MAIN
-from frazil.iceberg.table import IcebergTable
 from frazil.spark.options import folded
 from frazil.spark.source import existing, save, target
 
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
+    from frazil.spark.iceberg.handle import IcebergHandle
 
 QUERY_ID = "spark.sql.streaming.queryId"
 EPOCH_ID = "spark.sql.streaming.epochId"
@@ -57,17 +57,17 @@ class StreamWrites:
         parts, options = json.loads(asked["table"]), asked["options"]
         query, batch = asked["query"], asked["batch"]
         handle = existing(self._bridge, parts)
-        if handle is not None and batch <= last_batch(handle.table, _branch(handle.branch, options), query):
+        if handle is not None and batch <= handle.last_batch(options, query):
             return
         noted = {f"{_PROPERTY}{QUERY_ID}": query, f"{_PROPERTY}{EPOCH_ID}": str(batch)}
         rows = DataFrame(jrows, self._bridge.session(jrows.sparkSession()))
         save(self._bridge, parts, rows, _MODES[asked["mode"].lower()], {**options, **noted}, asked["partitions"])
 
 
-def last_batch(table: IcebergTable, branch: str, query: str) -> int:
+def last_batch(handle: IcebergHandle, options: Mapping[str, str], query: str) -> int:
     """The newest batch of a query that is in the table, -1 if there is none."""
-    ref = table.refs.get(branch)
-    for snapshot in table.metadata.ancestors_of(None if ref is None else ref.snapshot_id):
+    ref = handle.table.refs.get(_branch(handle.branch, options))
+    for snapshot in handle.table.metadata.ancestors_of(None if ref is None else ref.snapshot_id):
         if snapshot.summary.get(QUERY_ID) == query:
             return int(snapshot.summary.get(EPOCH_ID, "-1"))
     return -1

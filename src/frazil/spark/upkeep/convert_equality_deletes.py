@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.spark.bridge import Bridge
-    from frazil.spark.handles import TableHandle
+    from frazil.spark.iceberg.handle import IcebergHandle
 
 
 def convert_equality_deletes(
     bridge: Bridge,
     spark: SparkSession,
-    handle: TableHandle,
+    handle: IcebergHandle,
     where: str | Expression | None = None,
     options: Mapping[str, str] | None = None,
 ) -> ConvertedDeleteFiles:
@@ -45,7 +45,7 @@ def convert_equality_deletes(
 
 
 def _deleted(
-    bridge: Bridge, spark: SparkSession, handle: TableHandle, work: Conversion
+    bridge: Bridge, spark: SparkSession, handle: IcebergHandle, work: Conversion
 ) -> Iterator[tuple[FileScanTask, DeletionVector]]:
     if not len(work.plan):
         return

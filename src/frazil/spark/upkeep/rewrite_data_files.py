@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
     from frazil.iceberg.metadata import TableMetadata
     from frazil.spark.bridge import Bridge
-    from frazil.spark.handles import TableHandle
+    from frazil.spark.iceberg.handle import IcebergHandle
 
 
 def rewrite_data_files(
     bridge: Bridge,
     spark: SparkSession,
-    handle: TableHandle,
+    handle: IcebergHandle,
     strategy: str | None = None,
     sort_order: str | None = None,
     where: str | Expression | None = None,
@@ -74,7 +74,7 @@ class Compaction:
 
     bridge: Bridge
     spark: SparkSession
-    handle: TableHandle
+    handle: IcebergHandle
     arrangement: Arrangement
     options: CompactionOptions
     where: Expression

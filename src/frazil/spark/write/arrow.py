@@ -66,7 +66,7 @@ def write_arrow(
         here = replace(writer, arranged=False)
         return here.write(rows.toArrow().to_batches())  # files in this process's memory are written in it
     laid_out = _laid_out(job, rows, known, keys or [], arranged)
-    found = _with_known_columns(laid_out, job.schema).mapInArrow(writer, "file binary").toArrow().column(0).to_pylist()
+    found = with_known_columns(laid_out, job.schema).mapInArrow(writer, "file binary").toArrow().column(0).to_pylist()
     files = [pickle.loads(data) for data in found]  # noqa: S301 - pickled by our own workers
     job.clear(keep=frozenset(file.file_path for file in files))
     return files
@@ -80,7 +80,7 @@ def _laid_out(
     return keyed.without_keys(sorted_within(spread, keyed.keys, order) if arranged else spread)
 
 
-def _with_known_columns(rows: DataFrame, schema: Schema) -> DataFrame:
+def with_known_columns(rows: DataFrame, schema: Schema) -> DataFrame:
     """Rows whose columns PySpark need not ask for: it has no classes for some types that Spark has."""
     from pyspark.sql.types import NullType, StructField
     from pyspark.sql.types import StructType as SparkStruct

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from frazil.errors import FrazilError, InvalidArgument, Unsupported
 from frazil.iceberg import properties as props
 from frazil.model.expressions import AlwaysTrue, Expression
-from frazil.spark.handles import TableHandle
+from frazil.spark.iceberg.handle import IcebergHandle
 from frazil.spark.scan.filters import row_filter
 from frazil.spark.write.arrow import write_arrow
 from frazil.spark.write.commit import Commit, was_refused
@@ -29,7 +29,7 @@ _MODES = ("append", "truncate", "overwrite", "dynamic")
 
 def insert(
     bridge: Bridge,
-    handle: TableHandle,
+    handle: IcebergHandle,
     mode: str,
     conditions: str,
     options: Mapping[str, str],

@@ -14,7 +14,7 @@ from frazil.errors import InvalidArgument, NotFound, Unsupported
 from frazil.iceberg import properties as props
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.refs import MAIN
-from frazil.spark.handles import TableHandle
+from frazil.spark.iceberg.handle import IcebergHandle
 from frazil.spark.options import folded
 from frazil.spark.wap import Conf, wap_branch, wap_id
 
@@ -63,7 +63,7 @@ _REPLACED = {
 _PER_FORMAT = ("compression-codec", "compression-level", "compression-strategy")
 
 
-def settings_of(handle: TableHandle, options: Mapping[str, str], spark: SparkSession) -> WriteSettings:
+def settings_of(handle: IcebergHandle, options: Mapping[str, str], spark: SparkSession) -> WriteSettings:
     """The settings of a write to a table by a session."""
 
     def conf(name: str) -> str | None:
@@ -122,7 +122,7 @@ def _distribution(metadata: TableMetadata, asked: str | None) -> str:
     return mode
 
 
-def _where_to(handle: TableHandle, options: Mapping[str, str], conf: Conf) -> tuple[str | None, str]:
+def _where_to(handle: IcebergHandle, options: Mapping[str, str], conf: Conf) -> tuple[str | None, str]:
     """The id to stage the snapshot under, if it is to be staged, and the branch."""
     table = handle.table
     if handle.branch is None:
