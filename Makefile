@@ -16,7 +16,7 @@ space := $(empty) $(empty)
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
-.PHONY: help demo test test-spark test-oldest test-all lint format bench bench-java interop docs wasm lock clean distclean
+.PHONY: help demo test test-spark test-oldest test-all soak lint format bench bench-java interop docs wasm lock clean distclean
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -35,6 +35,9 @@ test-oldest: $(OLDEST)/.ready-dev  ## the tests of the engine, on the oldest Spa
 
 test-all: lint  ## everything, the slow tests and all conformance as well
 	$(PYTEST) -n $(JOBS) --dist loadgroup
+
+soak: $(VENV)/.ready-dev  ## two optimizers, a writer and a reader on one mixed table for five minutes
+	$(BIN)/python -m tests.optimize.soak --seconds 300
 
 lint: $(VENV)/.ready-dev  ## style, types and layers
 	$(BIN)/ruff check

@@ -37,7 +37,7 @@ def write(folder: str, until: float, seed: int, told: str) -> None:
     table: Any = frazil.open(folder)
     dice = random.Random(seed)
     rows: dict[int, dict[str, Any]] = {}
-    commits = 0
+    commits = refused = 0
     while time.time() < until:
         keys = dice.sample(range(KEYS), dice.randint(1, 20))
         new = {key: row(key, f"{commits}", dice.choice(["eu", "us"])) for key in keys}
@@ -50,13 +50,13 @@ def write(folder: str, until: float, seed: int, told: str) -> None:
                 for _ in range(dice.choice([1, 1, 2])):  # a stream that repeats a batch
                     table.upsert(list(new.values()), batch_id=batch)
         except (CommitConflict, CommitFailed):
-            table.refresh()
+            refused += 1
             continue  # definitely not written
         for key in keys:
             rows.pop(key, None)
         rows.update(new)
         commits += 1
-    Path(told).write_text(json.dumps({"commits": commits, "rows": list(rows.values())}))
+    Path(told).write_text(json.dumps({"commits": commits, "refused": refused, "rows": list(rows.values())}))
 
 
 def optimize(folder: str, until: float) -> None:
@@ -109,7 +109,8 @@ def soak(folder: str, seconds: float, partition_by: tuple[str, ...] = (), seed: 
     assert not table.optimize("minor").runs, "the table is not at rest"
     assert rows_of(table) == rows, "rows were lost or doubled by the last optimizing"
     runs = sum(one.summary.get("snapshot.producer") == "OPTIMIZE" for one in table.base_store.snapshots)
-    return f"{wanted['commits']} commits, {len(rows)} rows, {killed} kills, {runs} runs still in the history"
+    written = f"{wanted['commits']} commits and {wanted['refused']} that were refused"
+    return f"{written}, {len(rows)} rows, {killed} kills, {runs} runs still in the history"
 
 
 def main() -> None:

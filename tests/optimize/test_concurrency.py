@@ -92,3 +92,11 @@ def test_two_optimizers_two_writers_and_a_reader(tmp_path: Path) -> None:
 @pytest.mark.parametrize("partition_by", [(), ("bucket(2, id)",)])
 def test_two_optimizers_two_writers_and_a_reader_for_long(tmp_path: Path, partition_by: tuple[str, ...]) -> None:
     soak(str(tmp_path / "db/t"), 60, partition_by)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partition_by", [(), ("region",)])
+def test_processes_that_are_killed_lose_nothing(tmp_path: Path, partition_by: tuple[str, ...]) -> None:
+    from tests.optimize.soak import soak as soak_processes
+
+    assert "commits" in soak_processes(str(tmp_path / "db/t"), 20, partition_by)

@@ -34,6 +34,8 @@ from frazil.model.types import IntegerType, NestedField
 SPEC_ID = NestedField(SPEC_ID_ID, "_spec_id", IntegerType(), required=True, doc="Spec of the file that holds the row")
 METADATA_COLUMNS = {column.name: column for column in (FILE, POS, SPEC_ID, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)}
 _COMPUTED = {FILE.id, POS.id, SPEC_ID.id}
+_UNKNOWN = np.zeros(0, dtype=np.int64)
+"""Positions of rows that nobody asked for."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ class TaskReader:
     def _name_mapping(self) -> NameMapping | None:
         text = self.metadata.property_reader.get(DEFAULT_NAME_MAPPING)
         return None if text is None else NameMapping.from_json(text)
+
+    @cached_property
+    def _tells_positions(self) -> bool:
+        return any(column.id in (POS.id, ROW_ID.id) for column in self.output.fields)
 
     @cached_property
     def _arrow_schema(self) -> pa.Schema:
@@ -75,11 +81,12 @@ class TaskReader:
         )
         for start, batch in batches:
             kept = self._kept(batch, schema, start, vector, keys, task.residual)
-            positions = np.arange(start, start + batch.num_rows)
+            positions = np.arange(start, start + batch.num_rows) if self._tells_positions else _UNKNOWN
             if kept is not None and not kept.all():
                 if not kept.any():
                     continue
-                batch, positions = batch.filter(pa.array(kept)), positions[kept]
+                batch = batch.filter(pa.array(kept))
+                positions = positions[kept] if self._tells_positions else _UNKNOWN
             yield self._project(batch, schema, positions, task)
 
     def count(self, task: FileScanTask) -> int:
@@ -138,7 +145,7 @@ class TaskReader:
         arrays = []
         for column in self.output.fields:
             if column.id in _COMPUTED:
-                arrays.append(_computed(column, positions, task))
+                arrays.append(_computed(column, positions, batch.num_rows, task))
             elif column.id == ROW_ID.id:
                 arrays.append(_row_ids(batch.column(index[column.id]), positions, task))
             elif column.id == LAST_UPDATED_SEQUENCE_NUMBER.id:
@@ -150,12 +157,12 @@ class TaskReader:
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
 
 
-def _computed(column: NestedField, positions: npt.NDArray[np.int64], task: FileScanTask) -> pa.Array:
+def _computed(column: NestedField, positions: npt.NDArray[np.int64], rows: int, task: FileScanTask) -> pa.Array:
     if column.id == POS.id:
         return pa.array(positions)
     if column.id == SPEC_ID.id:
-        return pa.array(np.full(len(positions), task.file.spec_id, dtype=np.int32))
-    return pa.repeat(pa.scalar(task.file.file_path, pa.string()), len(positions))
+        return pa.array(np.full(rows, task.file.spec_id, dtype=np.int32))
+    return pa.repeat(pa.scalar(task.file.file_path, pa.string()), rows)
 
 
 def _row_ids(stored: pa.Array, positions: npt.NDArray[np.int64], task: FileScanTask) -> pa.Array:

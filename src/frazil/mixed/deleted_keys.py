@@ -15,7 +15,9 @@ import pyarrow.compute as pc
 from frazil.iceberg.delete_index import comparable
 
 Ints = npt.NDArray[np.int64]
-_TABLE_BITS = 22
+_BITS = range(10, 23)
+"""How large a table of the hashes of keys may be; so large that of other keys one in sixteen is in it."""
+_SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
 _NEVER = -1
 
 
@@ -24,10 +26,11 @@ class DeletedKeys:
 
     def __init__(self, columns: Sequence[pa.Array], transactions: Ints, offsets: Ints) -> None:
         self._lookup: _Lookup = _Numbers() if len(columns) == 1 and _is_number(columns[0].type) else _Values()
+        # what is in the order of its moments, as files mostly are, costs almost nothing to sort
+        by_moment = np.lexsort((offsets, transactions))
         codes, count = self._lookup.build([comparable(column) for column in columns])
-        order = np.lexsort((offsets, transactions, codes))
-        last = np.searchsorted(codes[order], np.arange(count), side="right") - 1
-        latest = order[last]
+        latest = np.zeros(count, dtype=np.int64)
+        latest[codes[by_moment]] = by_moment  # the last one that is assigned stays
         self._transactions = transactions[latest]
         self._offsets = offsets[latest]
 
@@ -67,21 +70,32 @@ class _Lookup:
 
 
 class _Numbers(_Lookup):
-    """Keys of one number: found by a table of their lowest bits first, which most rows do not pass."""
+    """Keys of one number: found by a table of hashes first, which most rows do not pass."""
 
     def build(self, columns: Sequence[pa.Array]) -> tuple[Ints, int]:
         values, nulls = _longs(columns[0])
-        self._keys = np.unique(values[~nulls])
-        self._bits = np.zeros(1 << _TABLE_BITS, dtype=bool)
-        self._bits[self._keys & ((1 << _TABLE_BITS) - 1)] = True
+        order = np.argsort(values, kind="stable")
+        ordered = values[order]
+        is_new = np.ones(len(ordered), dtype=bool)
+        is_new[1:] = ordered[1:] != ordered[:-1]
+        codes = np.zeros(len(ordered), dtype=np.int64)
+        codes[order] = np.cumsum(is_new) - 1
+        self._keys = ordered[is_new]
+        bits = min(max(len(self._keys).bit_length() + 4, _BITS[0]), _BITS[-1])
+        self._shift = np.uint64(64 - bits)
+        self._table = np.zeros(1 << bits, dtype=bool)
+        self._table[self._hashes(self._keys)] = True
         self._null = len(self._keys) if nulls.any() else _NEVER
-        codes = np.searchsorted(self._keys, values)
         codes[nulls] = self._null
         return codes, len(self._keys) + (1 if nulls.any() else 0)
 
+    def _hashes(self, values: Ints) -> npt.NDArray[np.uint64]:
+        """Keys of one node have bits in common: they are spread before some are taken."""
+        return (values.view(np.uint64) * _SPREAD) >> self._shift
+
     def find(self, columns: Sequence[pa.Array]) -> tuple[Ints, Ints]:
         values, nulls = _longs(columns[0])
-        rows = np.flatnonzero(self._bits[values & ((1 << _TABLE_BITS) - 1)])
+        rows = np.flatnonzero(self._table[self._hashes(values)])
         if len(self._keys):
             found = np.minimum(np.searchsorted(self._keys, values[rows]), len(self._keys) - 1)
             hit = (self._keys[found] == values[rows]) & ~nulls[rows]
@@ -98,8 +112,10 @@ def _longs(column: pa.Array) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """Values as 64 bit numbers, and where they are null."""
     width = {32: pa.int32(), 64: pa.int64()}.get(column.type.bit_width)
     plain = column if width is None or pa.types.is_integer(column.type) else column.view(width)
+    if not plain.null_count:
+        return plain.to_numpy().astype(np.int64, copy=False), np.zeros(len(plain), dtype=bool)
     nulls: npt.NDArray[np.bool_] = plain.is_null().to_numpy(zero_copy_only=False)
-    filled = pc.fill_null(plain, 0) if plain.null_count else plain
+    filled = pc.fill_null(plain, 0)
     return filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), nulls
 
 
