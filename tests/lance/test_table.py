@@ -310,3 +310,18 @@ def test_files_in_another_folder(tmp_path: Path) -> None:
     table.clean_up(older_than=1 << 50, delete_unverified=True)
     assert check(folder).column("a").to_pylist() == [0, 2, 10, 11, 12]
     assert [one.name for one in other.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("file_version", ["2.1", "2.2"])
+def test_rows_cut_out_of_others(tmp_path: Path, file_version: str) -> None:
+    """pylance itself dies of structs in structs that begin inside of their buffers."""
+    rows = pa.table({
+        "s": [{"a": 1, "i": {"b": "x"}}, None, {"a": 3, "i": None}, {"a": 4, "i": {"b": None}}, {"a": 5, "i": {"b": ""}}],
+        "l": [[{"q": {"r": 1}}], None, [], [None, {"q": None}], [{"q": {"r": 2}}]],
+    })  # fmt: skip
+    table = LanceTable.create(Stores(), str(tmp_path), rows.schema, file_version=file_version)
+    for start, count in ((2, 3), (1, 2), (4, 1), (0, 5)):
+        table.append(rows.slice(start, count))
+    expected = pa.concat_tables([rows.slice(2, 3), rows.slice(1, 2), rows.slice(4, 1), rows])
+    assert table.scan().to_arrow().to_pylist() == expected.to_pylist()
+    assert lance.dataset(tmp_path).to_table().to_pylist() == expected.to_pylist()
