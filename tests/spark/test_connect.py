@@ -43,6 +43,10 @@ for case in ("eq_and_pos_deletes", "dv_history", "types_parquet", "nested_avro")
     assert counted(found, found.num_rows) == rows_in_process(golden(case)[0].scan()), case
     print("golden", case)
 
+vectors = lake.table("db.vectors").to_spark(spark, where="id < 5", columns=["id", "v"]).collect()
+assert sorted((row.id, row.v) for row in vectors) == [(id, [id, id]) for id in range(5)], vectors
+print("lance", lake.table("db.vectors").to_spark(spark, version=1).count())
+
 sent = spark.range(200, 203).selectExpr("id", "timestamp_ntz'2026-11-03 00:00:00' AS ts", "'sent' AS what")
 table.append(sent.toArrow())
 print("appended", table.to_spark(spark, where="what = 'sent'").count())
@@ -59,9 +63,11 @@ def test_a_session_of_spark_connect_reads_tables(tmp_path):
         whats = ["odd" if number % 2 else "even" for number in numbers]
         times = [dt.datetime(2026, 11, 1) + dt.timedelta(hours=number) for number in numbers]
         table.append(pa.table({"id": list(numbers), "ts": times, "what": whats}))
+    rows = pa.table({"id": range(9), "v": pa.array([[n, n] for n in range(9)], pa.list_(pa.float32(), 2))})
+    lake.create_table("db.vectors", rows.schema, format="lance").append(rows)
     first = min(table.history, key=lambda one: one.sequence_number)
     told = run(_PROGRAM, str(tmp_path), str(first.snapshot_id))
-    for line in ("refused", "read 10", "golden types_parquet", "appended 3"):
+    for line in ("refused", "read 10", "golden types_parquet", "lance 0", "appended 3"):
         assert line in told.splitlines(), told
 
 

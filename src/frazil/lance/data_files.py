@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from frazil.errors import FileMissing, MalformedData, MalformedMetadata, MissingDependency, StoreError, Unsupported
@@ -101,7 +102,7 @@ class DataFileWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
         with _errors(self.location):
-            self._writer.write_batch(batch)
+            self._writer.write_batch(_from_the_start(batch))
 
     def close(self) -> None:
         """Finish the file."""
@@ -110,6 +111,34 @@ class DataFileWriter:
         # older releases of pylance do not tell it
         self.size = getattr(self._writer, "size_bytes", None) or self._store.size(self.location)
         self._store.sync(self.location, self._root)
+
+
+def _from_the_start(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows. pylance dies of structs in structs that begin inside of their buffers: they are copied."""
+    if not any(_has_inner_struct(field.type) for field in batch.schema):
+        return batch
+    everything = pa.array(np.arange(batch.num_rows))
+    arrays = [
+        array.take(everything) if _has_inner_struct(array.type) and _begins_inside(array) else array
+        for array in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _has_inner_struct(kind: pa.DataType, inside: bool = False) -> bool:
+    if pa.types.is_struct(kind):
+        return inside or any(_has_inner_struct(field.type, True) for field in kind)
+    return any(_has_inner_struct(kind.field(number).type, inside) for number in range(kind.num_fields))
+
+
+def _begins_inside(array: pa.Array) -> bool:
+    if array.offset:
+        return True
+    if pa.types.is_struct(array.type):
+        return any(_begins_inside(array.field(number)) for number in range(array.type.num_fields))
+    if pa.types.is_map(array.type):
+        return _begins_inside(array.keys) or _begins_inside(array.items)
+    return pa.types.is_nested(array.type) and _begins_inside(array.values)
 
 
 def _target(store: Store, location: str) -> tuple[str, dict[str, str] | None]:

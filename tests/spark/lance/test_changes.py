@@ -63,6 +63,7 @@ def test_update(spark, table, dataset):
         }
 
 
+@pytest.mark.smoke
 def test_merge(spark, lake, table, dataset):
     before = row_ids(dataset(table))
     source = spark.createDataFrame(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from frazil.errors import InvalidArgument, SnapshotNotFound
+from frazil.errors import InvalidArgument, NotFound, SnapshotNotFound
 
 lance = pytest.importorskip("lance")
 
@@ -15,6 +15,7 @@ def ids(frame):
     return sorted(row[0] for row in frame.select("id").collect())
 
 
+@pytest.mark.smoke
 def test_rows_columns_and_filters(spark, made, dataset):
     frame = spark.table(made.name)
     expected = sorted(map(tuple, (row.values() for row in dataset(made.name).to_table().to_pylist())))
@@ -105,6 +106,26 @@ def test_a_version_keeps_its_rows(spark, made):
     made.table.append([{"id": 500, "word": None, "x": None}])
     assert ids(fixed) == ids(frame) == made.ids
     assert ids(spark.table(made.name)) == [*made.ids, 500]
+
+
+def test_a_handle_that_was_let_go_is_made_again(spark, lake, made):
+    from frazil.spark.formats import format_named, handle_of
+
+    made.table.create_tag("kept", 3)
+    made.table.create_branch("side", 3).append([{"id": 1000, "word": None, "x": None}])
+    now = handle_of(made.table)
+    handles = [now, now.at_tag("kept"), now.at_branch("side"), now.at_millis(now.state.timestamp_ms)]
+    handles += [now.metadata_table("files"), now.at_number(2).with_columns_of(now)]
+    for handle in handles:
+        again = format_named("lance").again(lake, json.loads(handle.key))
+        assert again.key == handle.key
+        assert (again.schema, again.state.location) == (handle.schema, handle.state.location)
+    lake.drop_table(made.name[5:], purge=True)
+    lake.create_table(made.name[5:], "id BIGINT", format="lance").append([{"id": 1}])
+    for version in range(2, 6):
+        lake.table(made.name[5:]).append([{"id": version}])
+    with pytest.raises(NotFound, match="made anew"):
+        format_named("lance").again(lake, json.loads(now.key))
 
 
 def test_tables_without_a_catalog(spark, made):

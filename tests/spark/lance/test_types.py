@@ -19,7 +19,8 @@ WIDENED = ("i8", "i16", "u8", "u16", "u32", "f16", "fsl", "fsl_i8", "fsl_fsl", "
 @pytest.fixture(scope="module")
 def every(spark, lake):
     """A table of pylance's with a column of every type that this Spark has."""
-    rows = every_type("2.2").drop_columns(["ts_tz"])  # PySpark has no type with nanoseconds
+    times = [] if spark.version >= "4.1" else ["t32", "t64"]
+    rows = every_type("2.2").drop_columns(["ts_tz", *times])  # PySpark has no type with nanoseconds
     lance.write_dataset(rows, f"{lake.catalog.warehouse}/db/every.lance")
     return rows, lake.catalog.warehouse + "/db/every.lance"
 
@@ -36,8 +37,9 @@ def test_what_spark_gets_is_what_was_written(spark, every):
     assert found["u64"].to_pylist() == [decimal.Decimal(1), None, decimal.Decimal(2**64 - 1)]
     assert found["dur"].to_pylist() == [1, None, 2]
     assert frame.schema["f16"].dataType.simpleString() == "float"
-    with pytest.raises(InvalidValue, match="would lose data"):  # Spark counts no nanoseconds of a day
-        frame.select("t64").collect()
+    if "t64" in frame.columns:  # Spark counts no nanoseconds of a day
+        with pytest.raises(InvalidValue, match="would lose data"):
+            frame.select("t64").collect()
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ def referenced(dataset):
     return sorted(file.path for fragment in dataset.get_fragments() for file in fragment.data_files())
 
 
+@pytest.mark.smoke
 def test_create_and_insert(spark, lake, name, dataset):
     spark.sql(f"CREATE TABLE {name} (id BIGINT NOT NULL COMMENT 'the key', word STRING) USING lance")
     spark.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, NULL)")

@@ -3,8 +3,9 @@
 Lance has all of Arrow's types: vectors are lists there and back again, dictionaries their values, unsigned numbers the
 next wider ones, durations numbers of their unit.
 
+>>> from frazil.model.types import FloatType, list_of
 >>> vectors = pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2))
->>> to_model(vectors, ListType(NestedField(1, "element", FloatType()))).to_pylist()
+>>> to_model(vectors, list_of(1, FloatType())).to_pylist()
 [[1.0, 2.0], None]
 >>> from_model(pa.array([[1.0, 2.0], None], pa.list_(pa.float32())), pa.field("v", vectors.type)) == vectors
 True
@@ -19,9 +20,7 @@ import pyarrow.compute as pc
 from frazil.errors import InvalidValue
 from frazil.lance.rows import array_as
 from frazil.model.arrow import is_arrow_list, rebuild_list, rebuild_map, rebuild_struct, type_to_arrow
-from frazil.model.types import FloatType, ListType, MapType, NestedField, StructType, Type, UnknownType, UuidType
-
-__all__ = ["FloatType", "NestedField", "from_model", "to_model"]
+from frazil.model.types import ListType, MapType, StructType, Type, UnknownType, UuidType
 
 
 def to_model(array: pa.Array, type_: Type) -> pa.Array:

@@ -166,6 +166,8 @@ def frame_of_tasks(
 def frame_of_chunks(rows: Any, chunks: Iterable[Sequence[Any]], session: SparkSession, schema: Any) -> DataFrame:
     """What a function for `mapInArrow` makes of chunks of tasks, which it gets pickled; a chunk is read by one task."""
     pickled = [pickle.dumps(list(chunk)) for chunk in chunks]
+    if not pickled:  # of which Spark Connect makes no DataFrame
+        return session.createDataFrame([], schema)
     source = session.createDataFrame(pa.table({"tasks": pa.array(pickled, pa.binary())}))
     return source.mapInArrow(rows, schema)
 
