@@ -160,7 +160,15 @@ def resolve(lake: Lake, parts: Sequence[str]) -> TableHandle:
 
 
 def _table(lake: Lake, parts: Sequence[str]) -> IcebergTable:
-    return open_path(lake.catalog.store, parts[0]) if len(parts) == 1 and is_path(parts[0]) else lake.table(parts)
+    if len(parts) == 1 and is_path(parts[0]):
+        return open_path(lake.catalog.store, parts[0])
+    table: Any = lake.table(parts)
+    if not isinstance(table, IcebergTable):
+        raise Unsupported(
+            f"{table.identifier} is a {table.format} table, which Spark does not know yet",
+            hint="read it by lake.table(...).scan(...).to_arrow(), without Spark",
+        )
+    return table
 
 
 def _selected(lake: Lake, parts: Sequence[str]) -> TableHandle | None:
