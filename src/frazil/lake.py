@@ -557,11 +557,10 @@ def _definition(
     from frazil.catalog.definition import TableDefinition
     from frazil.model.arrow import schema_from_anything
 
-    version = int(format_version) if isinstance(format_version, str) and format_version.isdecimal() else format_version
-    if isinstance(version, str):
-        raise InvalidArgument(f"format_version={version!r} is no version", hint="use 1, 2 or 3")
+    if isinstance(format_version, str):
+        raise InvalidArgument(f"format_version={format_version!r} is a text", hint="use the number 1, 2 or 3")
     return TableDefinition(
-        schema_from_anything(schema), _terms(partition_by), _terms(sort_by), dict(properties or {}), version
+        schema_from_anything(schema), _terms(partition_by), _terms(sort_by), dict(properties or {}), format_version
     )
 
 

@@ -330,3 +330,18 @@ def test_a_manifest_that_does_not_count_rows(tmp_path: Path) -> None:
     assert sorted(lance.dataset(tmp_path).to_table().column("a").to_pylist()) == list(range(3, 10))
     assert table.update({"b": "'all'"}).rows_updated == 7
     assert set(check(tmp_path).column("b").to_pylist()) == {"all"}
+
+
+@pytest.mark.parametrize("file_version", ["2.1", "2.2"])
+def test_rows_cut_out_of_others(tmp_path: Path, file_version: str) -> None:
+    """pylance itself dies of structs in structs that begin inside of their buffers."""
+    rows = pa.table({
+        "s": [{"i": {"b": "x"}}, None, {"i": None}, {"i": {"b": None}}, {"i": {"b": "y"}}],
+        "l": [[{"q": {"r": 1}}], None, [], [None, {"q": None}], [{"q": {"r": 2}}]],
+    })  # fmt: skip
+    table = LanceTable.create(Stores(), str(tmp_path), rows.schema, file_version=file_version)
+    for start, count in ((2, 3), (1, 2), (4, 1), (0, 5)):
+        table.append(rows.slice(start, count))
+    expected = pa.concat_tables([rows.slice(2, 3), rows.slice(1, 2), rows.slice(4, 1), rows])
+    assert table.scan().to_arrow().to_pylist() == expected.to_pylist()
+    assert lance.dataset(tmp_path).to_table().to_pylist() == expected.to_pylist()

@@ -367,3 +367,17 @@ def test_hidden_columns_are_there_when_asked_for(sql, lake, name):
     [expected] = lake.table(name.removeprefix("lake.")).scan("id = 8", columns).to_arrow().to_pylist()
     assert found == [tuple(expected.values())]
     assert len(sql(f"SELECT * FROM {name}")[0]) == 1
+
+
+def test_tables_of_other_formats_are_listed_and_not_mistaken(spark, lake, name):
+    short = name.removeprefix("lake.")
+    lake.create_table(short, "id BIGINT NOT NULL", format="mixed", primary_key=["id"])
+    assert (short.split(".")[-1],) in [(row.tableName,) for row in spark.sql("SHOW TABLES IN lake.db").collect()]
+    for statement in (
+        f"SELECT * FROM {name}",
+        f"INSERT INTO {name} VALUES (1)",
+        f"ALTER TABLE {name} ADD COLUMN v INT",
+    ):
+        with pytest.raises(Unsupported, match="a mixed table, which Spark does not know yet"):
+            spark.sql(statement.format(name))
+    assert lake.table_exists(short)
