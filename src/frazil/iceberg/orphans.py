@@ -26,9 +26,9 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.metadata_files import version_of
 from frazil.iceberg.orphan_names import HiddenPaths, Names, Prefix
 from frazil.iceberg.reachable import Reachability
-from frazil.iceberg.scan import to_millis
 from frazil.io import location as locations
 from frazil.io.store import Store
+from frazil.model.temporal import to_millis
 
 PrefixMismatchMode = Literal["ERROR", "IGNORE", "DELETE"]
 _MODES: tuple[PrefixMismatchMode, ...] = ("ERROR", "IGNORE", "DELETE")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from frazil.iceberg.counts import Counts
+from frazil.counts import Counts
 
 
 class Sums(Counts):

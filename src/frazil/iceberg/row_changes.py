@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from frazil.iceberg.counts import Counts
+from frazil.counts import Counts
 from frazil.iceberg.snapshot import Snapshot
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +17,7 @@ from frazil.io.store import Store
 from frazil.model.expression_parser import parse_expression
 from frazil.model.expressions import AlwaysTrue, Expression, and_
 from frazil.model.schema import Schema
+from frazil.model.temporal import to_millis
 from frazil.model.types import NestedField
 
 if TYPE_CHECKING:
@@ -189,24 +190,6 @@ def choose_snapshot(
         snapshot = metadata.snapshot_as_of(to_millis(as_of))
         return snapshot, metadata.schema_of(snapshot)
     return metadata.current_snapshot, metadata.current_schema
-
-
-def to_millis(moment: int | str | datetime) -> int:
-    """Milliseconds since 1970 from a number of them, a datetime, or ISO text; without a zone it is UTC."""
-    if isinstance(moment, bool):
-        raise InvalidArgument("a time cannot be a boolean", hint="give milliseconds, ISO text or a datetime")
-    if isinstance(moment, int):
-        return moment
-    if isinstance(moment, str):
-        try:
-            moment = datetime.fromisoformat(moment)
-        except ValueError as error:
-            raise InvalidArgument(f"{moment!r} is not a time", hint="write it as 2024-01-31T12:00:00+00:00") from error
-    if not isinstance(moment, datetime):
-        raise InvalidArgument(f"{moment!r} is not a time", hint="give milliseconds, ISO text or a datetime")
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
 
 
 def columns_of(columns: Iterable[str] | None) -> tuple[str, ...] | None:

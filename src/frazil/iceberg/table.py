@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.iceberg.committer import Committer, TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.refs import MAIN, SnapshotRef
-from frazil.iceberg.scan import Scan, as_expression, choose_snapshot, columns_of, to_millis
+from frazil.iceberg.scan import Scan, as_expression, choose_snapshot, columns_of
 from frazil.iceberg.self_optimizing import SelfOptimizing
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.transaction import Transaction
@@ -19,6 +19,7 @@ from frazil.model.expressions import Expression
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
 from frazil.model.sorting import SortOrder
+from frazil.model.temporal import to_millis
 
 if TYPE_CHECKING:
     import pyarrow as pa

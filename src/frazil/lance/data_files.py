@@ -187,7 +187,7 @@ def _errors(location: str) -> Iterator[None]:
     """pylance's errors as ours."""
     try:
         yield
-    except (ValueError, OSError, RuntimeError, NotImplementedError, pa.ArrowException) as error:
+    except (ValueError, OSError, RuntimeError, pa.ArrowException) as error:
         raise _translated(error, location) from error
     except BaseException as error:
         if type(error).__name__ == "PanicException":  # how a fault inside pylance arrives

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 
+from frazil.counts import Counts
 from frazil.lance.version import LanceVersion
 
 
 @dataclass(frozen=True, slots=True)
-class RowChanges:
+class RowChanges(Counts):
     """Rows and files that DELETE, UPDATE or MERGE changed.
 
     >>> RowChanges(rows_deleted=3, data_files_removed=1)
@@ -25,23 +26,15 @@ class RowChanges:
     snapshot: LanceVersion | None = None
     """The version that has the changes; None if nothing was changed."""
 
-    def counts(self) -> dict[str, int]:
-        """The counts by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "snapshot"}
-
     def __repr__(self) -> str:
         told = [f"{name}={count}" for name, count in self.counts().items() if count]
         if self.snapshot is not None:
             told.append(f"version={self.snapshot.version}")
         return f"RowChanges({', '.join(told)})"
 
-    def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><th>{name}</th><td>{count:,}</td></tr>" for name, count in self.counts().items())
-        return f"<table>{cells}</table>"
-
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(Counts):
     """What a compaction replaced."""
 
     fragments_removed: int = 0
@@ -49,19 +42,11 @@ class Compacted:
     files_removed: int = 0
     files_added: int = 0
 
-    def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><th>{name}</th><td>{count:,}</td></tr>" for name, count in asdict(self).items())
-        return f"<table>{cells}</table>"
-
 
 @dataclass(frozen=True, slots=True)
-class CleanedUp:
+class CleanedUp(Counts):
     """What a clean-up removed, or would remove."""
 
     versions: int = 0
     files: int = 0
     bytes: int = 0
-
-    def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><th>{name}</th><td>{count:,}</td></tr>" for name, count in asdict(self).items())
-        return f"<table>{cells}</table>"

@@ -21,6 +21,7 @@ from frazil.lance.take import take_addresses, take_positions
 from frazil.lance.version import LanceVersion
 from frazil.model.expressions import Expression
 from frazil.model.schema import Schema
+from frazil.model.temporal import to_millis
 from frazil.recent import Recent
 
 if TYPE_CHECKING:
@@ -440,21 +441,3 @@ class LanceTable:
         cells = "".join(f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in told.items())
         name = f"<b>{escape(self.identifier)}</b> (Lance {self.format_version})"
         return f"{name}<table>{cells}</table>{self.schema._repr_html_()}"
-
-
-def to_millis(moment: int | str | datetime) -> int:
-    """Milliseconds since 1970 from a number of them, a datetime, or ISO text; without a zone it is UTC."""
-    if isinstance(moment, bool):
-        raise InvalidArgument("a time cannot be a boolean", hint="give milliseconds, ISO text or a datetime")
-    if isinstance(moment, int):
-        return moment
-    if isinstance(moment, str):
-        try:
-            moment = datetime.fromisoformat(moment)
-        except ValueError as error:
-            raise InvalidArgument(f"{moment!r} is not a time", hint="write it as 2024-01-31T12:00:00+00:00") from error
-    if not isinstance(moment, datetime):
-        raise InvalidArgument(f"{moment!r} is not a time", hint="give milliseconds, ISO text or a datetime")
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)

@@ -6,6 +6,7 @@ A moment is a pair of a transaction and an offset in it. A row is gone if its ke
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -57,19 +58,17 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_floating(kind))
 
 
-class _Lookup:
+class _Lookup(Protocol):
     """Numbers keys from 0, and finds the rows that have one of them."""
 
     def build(self, columns: Sequence[pa.Array]) -> tuple[Ints, int]:
         """The number of each key, and how many there are."""
-        raise NotImplementedError  # pragma: no cover
 
     def find(self, columns: Sequence[pa.Array]) -> tuple[Ints, Ints]:
         """The rows that have one of the keys, and which."""
-        raise NotImplementedError  # pragma: no cover
 
 
-class _Numbers(_Lookup):
+class _Numbers:
     """Keys of one number: found by a table of hashes first, which most rows do not pass."""
 
     def build(self, columns: Sequence[pa.Array]) -> tuple[Ints, int]:
@@ -119,7 +118,7 @@ def _longs(column: pa.Array) -> tuple[Ints, npt.NDArray[np.bool_]]:
     return filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), nulls
 
 
-class _Values(_Lookup):
+class _Values:
     """Keys of any types and number: each column's values are numbered, then the pairs of numbers."""
 
     def build(self, columns: Sequence[pa.Array]) -> tuple[Ints, int]:

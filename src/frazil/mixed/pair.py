@@ -12,10 +12,10 @@ from datetime import datetime
 from frazil import ambient
 from frazil.errors import InvalidArgument, MalformedMetadata, SnapshotNotFound, StoreError
 from frazil.iceberg.metadata import TableMetadata
-from frazil.iceberg.scan import to_millis
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.model.schema import Schema
+from frazil.model.temporal import to_millis
 
 BASE_SNAPSHOT = "frazil.base-snapshot-id"
 """In summaries of the change store."""

@@ -11,8 +11,9 @@ Python's `datetime` ends at the years 1 and 9999 and at microseconds; Iceberg's 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
-from frazil.errors import InvalidValue
+from frazil.errors import InvalidArgument, InvalidValue
 
 SECONDS_PER_DAY = 86_400
 _DATE = re.compile(r"([+-]?\d{4,7})-(\d\d)-(\d\d)", re.ASCII)
@@ -128,3 +129,21 @@ def _offset_seconds(text: str, zone: str | None) -> int:
         raise InvalidValue(f"{text!r} has an impossible zone offset", hint="offsets run from -18:00 to +18:00")
     seconds = hours * 3600 + minutes * 60
     return -seconds if zone[0] == "-" else seconds
+
+
+def to_millis(moment: int | str | datetime) -> int:
+    """Milliseconds since 1970 from a number of them, a datetime, or ISO text; without a zone it is UTC."""
+    if isinstance(moment, bool):
+        raise InvalidArgument("a time cannot be a boolean", hint="give milliseconds, ISO text or a datetime")
+    if isinstance(moment, int):
+        return moment
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise InvalidArgument(f"{moment!r} is not a time", hint="write it as 2024-01-31T12:00:00+00:00") from error
+    if not isinstance(moment, datetime):
+        raise InvalidArgument(f"{moment!r} is not a time", hint="give milliseconds, ISO text or a datetime")
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)

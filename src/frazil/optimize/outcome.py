@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from frazil.iceberg.counts import Counts
+from frazil.counts import Counts
 from frazil.optimize.evaluate import Kind
 from frazil.optimize.plan import OptimizingPlan
 
