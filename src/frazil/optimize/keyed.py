@@ -20,6 +20,7 @@ from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.delete_settings import DeleteSettings, NewDeleteFiles
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FileScanTask
+from frazil.iceberg.portable import without_history
 from frazil.iceberg.position_files import PositionFiles
 from frazil.iceberg.scan import BATCH_ROWS
 from frazil.iceberg.table import IcebergTable
@@ -30,9 +31,9 @@ from frazil.io.store import Store
 from frazil.mixed.file_names import FileName, FilePlace, FileType
 from frazil.mixed.keys import key_fields
 from frazil.mixed.merge import MergeReader
-from frazil.mixed.optimized import SEQUENCE, TIME, MoveOptimized, flag
+from frazil.mixed.optimized import SEQUENCE, TIME, MoveOptimized, Optimized, flag
 from frazil.mixed.pair import CHANGE_SNAPSHOT, recorded
-from frazil.mixed.plan import MixedPlan, NodeTask, PlannedFile
+from frazil.mixed.plan import MixedPlan, NodeTask, PlannedFile, StoreState
 from frazil.mixed.table import MixedTable
 from frazil.mixed.transactions import OPTIMIZE, PRODUCER
 from frazil.mixed.tree import ROOT
@@ -47,13 +48,14 @@ from frazil.optimize.evaluate import Kind
 from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind
 from frazil.optimize.outcome import Outcome
 from frazil.optimize.plan import RewriteTask
+from frazil.optimize.rewrites import RewriteJob, TaskFiles, clear_named, new_job_number, settle
 from frazil.optimize.settings import Settings
 from frazil.optimize.tables import KIND, PlannedTable, plan_mixed
-from frazil.optimize.tasks import Executor, InProcess, Job, Task, TaskFiles, carry_out
+from frazil.optimize.tasks import Executor, InProcess, carry_out, problems
 
 
 @dataclass(frozen=True)
-class KeyedJob(Job):
+class KeyedJob(RewriteJob):
     """The tasks of one run on a table."""
 
     merge: MixedPlan
@@ -61,14 +63,24 @@ class KeyedJob(Job):
     keys: tuple[NestedField, ...]
     target_bytes: int
     arrangement: Arrangement
+    number: int = 0
+    """Stands in names of files that are written elsewhere."""
 
     @property
-    def _metadata(self) -> TableMetadata:
+    def metadata(self) -> TableMetadata:  # type: ignore[override]
         return self.merge.base.metadata
 
     @property
-    def _store(self) -> Store:
+    def store(self) -> Store:  # type: ignore[override]
         return self.merge.base.store
+
+    def elsewhere(self) -> KeyedJob:
+        merge = self.merge
+        light = replace(merge, base=_light(merge.base), change=_light(merge.change), optimized=Optimized())
+        return replace(self, merge=light, number=new_job_number())
+
+    def clear(self, tasks: Iterable[RewriteTask], kept: Iterable[TaskFiles] = ()) -> None:
+        clear_named(self.store, self.metadata, self.number, tasks, kept)
 
     def _reader(self, output: Schema) -> MergeReader:
         return MergeReader(self.merge, output, tuple(key.id for key in self.keys), BATCH_ROWS)
@@ -83,16 +95,17 @@ class KeyedJob(Job):
             for file in task.convert:
                 deletes += self._convert(file, positions)
         except BaseException:
-            remove_files(self._store, [*written, *deletes])
+            remove_files(self.store, [*written, *deletes])
             raise
         return TaskFiles(tuple(written), tuple(deletes))
 
     def _writer(self, transaction_id: int) -> BaseWriter:
         return BaseWriter(
-            self._metadata,
-            self._store,
+            self.metadata,
+            self.store,
             self.keys,
             transaction_id,
+            task_id=self.number,
             target_bytes=self.target_bytes,
             order=self.arrangement.order,
             arrange=self.arrangement.indices(self.merge.schema),
@@ -106,10 +119,10 @@ class KeyedJob(Job):
         gone = np.flatnonzero(~kept)
         if not len(gone):
             return []
-        number = (ambient.new_snapshot_id(), 1)
-        name = FileName(file.node, FileType.POS_DELETE, file.transaction_id, 0, 0, *number)
-        places = _Place(self._metadata, self._store, name, PartitionPaths(self._metadata).of(file.file))
-        files = PositionFiles(self._store, places, DeleteSettings.of(self._metadata))
+        number = (self.number, ambient.new_snapshot_id(), 1)
+        name = FileName(file.node, FileType.POS_DELETE, file.transaction_id, 0, *number)
+        places = _Place(self.metadata, self.store, name, PartitionPaths(self.metadata).of(file.file))
+        files = PositionFiles(self.store, places, DeleteSettings.of(self.metadata))
         return files.write([(file.file, DeletionVector.from_positions(gone))])
 
 
@@ -142,11 +155,12 @@ def run_keyed(
     chosen = Arrangement() if arrangement is None else arrangement
     keys = key_fields(merge.base.metadata.current_schema, table.primary_key)
     job = KeyedJob(replace(merge, tasks=(), idle_deletes=()), keys, target_bytes, chosen)
-    written = carry_out(executor, table.store, [Task(job, task) for task in plan.tasks])
-    with removing(table.store, [*written.data, *written.deletes]):
-        outcome = commit_keyed(table, planned, plan.kind, written, chosen)
+    done = carry_out(executor, job, plan.tasks)
+    left, written = settle(job, plan, done)
+    with removing(table.store, written.all):
+        outcome = commit_keyed(table, replace(planned, plan=left), plan.kind, written, chosen)
     table.refresh()
-    return outcome
+    return replace(outcome, problems=problems(done))
 
 
 def commit_keyed(
@@ -173,7 +187,7 @@ def commit_keyed(
         MoveOptimized(tx, maps, merge.optimized.sequence).commit()
         MoveWatermark(tx, watermark_of(written.data, tx.metadata.current_schema, tx.metadata.properties)).commit()
     counts = (len(written.data), len(removed), len(written.deletes), len(dropped))
-    return Outcome(kind, *counts, action.snapshot_id, plan)
+    return Outcome(kind, *counts, action.snapshot_id, plan=plan)
 
 
 def _rows(reader: MergeReader, files: Sequence[DataInput]) -> Iterator[pa.RecordBatch]:
@@ -223,6 +237,10 @@ class _Place(NewDeleteFiles):
 
     def next(self, extension: str, spec_id: int | None = None, partition: tuple[Any, ...] = ()) -> str:
         return new_file_location(self._metadata, self._path, self._name.text(extension))
+
+
+def _light(state: StoreState) -> StoreState:
+    return StoreState(without_history(state.metadata), state.store, None)
 
 
 def _node_task(files: Sequence[DataInput]) -> NodeTask:

@@ -13,13 +13,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import Unsupported
+from frazil.iceberg.portable import without_history
 from frazil.io import location as locations
 from frazil.lake import connect
 from frazil.spark.bridge import Bridge, dialect_of, prepare
 from frazil.spark.formats import format_named, handle_of
 from frazil.spark.handles import TableHandle
 from frazil.spark.plans import frame_of
-from frazil.spark.scan.arrow import Rows, frame_of_tasks, without_history
+from frazil.spark.scan.arrow import Rows, frame_of_tasks
 from frazil.spark.scan.files import routed
 from frazil.spark.scan.native import output_struct
 from frazil.spark.scan.relations import quoted_name
