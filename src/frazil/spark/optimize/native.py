@@ -37,6 +37,9 @@ LARGE_BYTES = 32 << 20
 MANY_FILES = 64
 """From so many on, several cores read the files of a task, and Spark's writer pays."""
 
+_MOST_OF_TARGET = 3
+"""A part is about as large as a file should be; only if that was estimated badly it becomes several."""
+
 
 def is_large(task: RewriteTask) -> bool:
     """Whether a task is worth a Spark job of its own."""
@@ -57,9 +60,8 @@ class NativeRewrites:
         paths = [file.path for file in task.rewrite]
         size = sum(file.bytes for file in task.rewrite)
         options, transforms = self._options, Transforms(self.bridge.name)
-        split = options.input_split_size(size)
+        parts, split = max(1, size // self.job.target_bytes), options.input_split_size(size)
         rows = rows_of_files(self.bridge, self.spark, self._handle, self._schema.columns, paths, split_bytes=split)
-        parts = options.expected_output_files(size)
         arranged = self._arrangement.arranged(rows, parts, self._schema, transforms, options, len(paths))
         fitted = by_position(arranged, self._schema, self.bridge.classes)
         job = Job.start(self.spark, self.job.store, self._metadata, self._schema, self._settings_for(task))
@@ -103,7 +105,7 @@ class NativeRewrites:
     @cached_property
     def _settings(self) -> WriteSettings:
         told = settings_of(self._handle, {}, self.spark)
-        return replace(told, distribution=NONE, target_bytes=self._options.write_max_file_size)
+        return replace(told, distribution=NONE, target_bytes=_MOST_OF_TARGET * self.job.target_bytes)
 
     def _settings_for(self, task: RewriteTask) -> WriteSettings:
         """Rows come in the order in which they are to stand; those of one partition need not be put together."""

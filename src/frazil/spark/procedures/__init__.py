@@ -17,11 +17,8 @@ from frazil.spark.procedures.procedure import Procedure, Run, table_argument
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
 
-PROCEDURES: dict[str, Procedure] = {
-    procedure.name: procedure
-    for module in (history, optimizing, registration, upkeep)
-    for procedure in module.PROCEDURES
-}
+_MODULES = (history, optimizing, registration, upkeep)
+PROCEDURES: dict[str, Procedure] = {procedure.name: procedure for one in _MODULES for procedure in one.PROCEDURES}
 
 
 class Procedures:
