@@ -22,7 +22,7 @@ def without_history(metadata: TableMetadata) -> TableMetadata:
     )
 
 
-def without_metrics(file: DataFile) -> DataFile:
+def bare(file: DataFile) -> DataFile:
     """A file without what is known of its columns."""
     return replace(
         file,

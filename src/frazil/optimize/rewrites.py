@@ -10,7 +10,7 @@ from frazil import ambient
 from frazil.errors import FrazilError
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.metadata import TableMetadata
-from frazil.iceberg.portable import without_metrics
+from frazil.iceberg.portable import bare
 from frazil.iceberg.write import remove_files
 from frazil.io.store import Store
 from frazil.mixed.file_names import task_of
@@ -63,8 +63,8 @@ class RewriteJob(Job[RewriteTask, TaskFiles]):
 
 
 def _light(file: DataInput) -> DataInput:
-    deletes = tuple(replace(delete, file=without_metrics(delete.file)) for delete in file.deletes)
-    return replace(file, file=without_metrics(file.file), deletes=deletes)
+    deletes = tuple(replace(delete, file=bare(delete.file)) for delete in file.deletes)
+    return replace(file, file=bare(file.file), deletes=deletes)
 
 
 def settle(job: RewriteJob, plan: OptimizingPlan, done: Sequence[Done[TaskFiles]]) -> tuple[OptimizingPlan, TaskFiles]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from frazil.iceberg.scan import Scan
 
-_CONNECT_PARALLELISM = 16
+CONNECT_PARALLELISM = 16
 """A guess: a client cannot ask how many cores the server has. Chunks of tasks are four times as many."""
 
 _LOCK = threading.Lock()
@@ -92,4 +92,4 @@ def iceberg_on_connect(scan: Scan, spark: Any) -> DataFrame:
     fields = scan.output.fields
     schema = StructType.fromJson(output_struct(fields, dialect_of(spark)))
     rows = Rows(scan.store, without_history(scan.metadata), scan.schema, fields, by_number=False)
-    return frame_of_tasks(rows, list(scan.plan().tasks()), spark, schema, _CONNECT_PARALLELISM)
+    return frame_of_tasks(rows, list(scan.plan().tasks()), spark, schema, CONNECT_PARALLELISM)
