@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from frazil import ambient
@@ -26,7 +25,6 @@ from frazil.iceberg.scan import BATCH_ROWS
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.transaction import Transaction
 from frazil.iceberg.write import remove_files, removing
-from frazil.io.deletion_vector import DeletionVector
 from frazil.io.store import Store
 from frazil.mixed.file_names import FileName, FilePlace, FileType
 from frazil.mixed.keys import key_fields
@@ -41,9 +39,9 @@ from frazil.mixed.visible import PartitionPaths
 from frazil.mixed.watermark import MoveWatermark, watermark_of
 from frazil.mixed.writer import BaseWriter, new_file_location
 from frazil.model.expressions import AlwaysTrue, Expression
-from frazil.model.schema import POS, Schema
 from frazil.model.types import NestedField
 from frazil.optimize.arrangement import Arrangement, KnowOrder
+from frazil.optimize.deleted_positions import DeletedPositions
 from frazil.optimize.evaluate import Kind
 from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind
 from frazil.optimize.outcome import Outcome
@@ -82,18 +80,21 @@ class KeyedJob(RewriteJob):
     def clear(self, tasks: Iterable[RewriteTask], kept: Iterable[TaskFiles] = ()) -> None:
         clear_named(self.store, self.metadata, self.number, tasks, kept)
 
-    def _reader(self, output: Schema) -> MergeReader:
-        return MergeReader(self.merge, output, tuple(key.id for key in self.keys), BATCH_ROWS)
+    def _reader(self) -> MergeReader:
+        return MergeReader(self.merge, self.merge.schema, self._key_ids(), BATCH_ROWS)
+
+    def _key_ids(self) -> tuple[int, ...]:
+        return tuple(key.id for key in self.keys)
 
     def run(self, task: RewriteTask) -> TaskFiles:
         written: list[DataFile] = []
         deletes: list[DataFile] = []
         try:
             if task.rewrite:
-                written += self._writer(task.transaction_id).write(_rows(self._reader(self.merge.schema), task.rewrite))
-            positions = self._reader(Schema((POS,)))
+                written += self._writer(task.transaction_id).write(_rows(self._reader(), task.rewrite))
+            deleted = DeletedPositions(self.merge, self._key_ids())
             for file in task.convert:
-                deletes += self._convert(file, positions)
+                deletes += self._convert(file, deleted)
         except BaseException:
             remove_files(self.store, [*written, *deletes])
             raise
@@ -111,19 +112,17 @@ class KeyedJob(RewriteJob):
             arrange=self.arrangement.indices(self.merge.schema),
         )
 
-    def _convert(self, file: DataInput, reader: MergeReader) -> list[DataFile]:
+    def _convert(self, file: DataInput, deleted: DeletedPositions) -> list[DataFile]:
         """Write one file with all deleted positions of a data file, in the place of all its deletes."""
-        kept = np.zeros(file.rows, dtype=bool)
-        for batch in reader.read(_node_task([file])):
-            kept[batch.column(0).to_numpy()] = True
-        gone = np.flatnonzero(~kept)
-        if not len(gone):
+        task = _node_task([file])
+        gone = deleted.of(task.base[0], task.deletes)
+        if not gone.cardinality:
             return []
         number = (self.number, ambient.new_snapshot_id(), 1)
         name = FileName(file.node, FileType.POS_DELETE, file.transaction_id, 0, *number)
         places = _Place(self.metadata, self.store, name, PartitionPaths(self.metadata).of(file.file))
         files = PositionFiles(self.store, places, DeleteSettings.of(self.metadata))
-        return files.write([(file.file, DeletionVector.from_positions(gone))])
+        return files.write([(file.file, gone)])
 
 
 def optimize_keyed(

@@ -6,10 +6,9 @@ They are for tables of every format. Files are rewritten on the session's Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from frazil.errors import InvalidArgument, Unsupported
+from frazil.errors import InvalidArgument
 from frazil.optimize.lakes import optimize_any, optimize_tables
 from frazil.optimize.outcome import COUNTS
 from frazil.optimize.result import LakeResult, OptimizeResult
@@ -53,8 +52,7 @@ def _optimize(bridge: Bridge, spark: SparkSession, _table: None, given: Argument
     done = _results(bridge, spark, given, request)
     for one in done:
         if isinstance(one, OptimizeResult) and not one.dry_run:
-            with suppress(Unsupported):  # a format that Spark does not know has nothing there to be refreshed
-                bridge.refresh(one.table)
+            bridge.refresh(one.table)
     return [_optimized(one) for one in done]
 
 
