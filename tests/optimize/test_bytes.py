@@ -100,7 +100,7 @@ def minor(table: Any, store: Counting) -> tuple[int, int]:
 
 
 def test_what_is_written_and_read_goes_with_the_changes() -> None:
-    small, large = made(20_000), made(200_000)
+    small, large = made(10_000), made(100_000)
     sizes = {}
     for table, store in (small, large):
         table.upsert(of(np.arange(1000, 1100), "new"))
@@ -114,9 +114,9 @@ def test_what_is_written_and_read_goes_with_the_changes() -> None:
 
 
 def test_of_keys_anywhere_only_the_column_of_keys_is_read() -> None:
-    table, store = made(200_000)
+    table, store = made(100_000)
     total = sum(task.file.file_size_in_bytes for task in table.base_store.scan().plan().tasks())
-    table.upsert(of(np.arange(0, 200_000, 2_000), "new"))
+    table.upsert(of(np.arange(0, 100_000, 1_000), "new"))
     read, written = minor(table, store)
     assert written < total / 50
     assert read < total / 2
