@@ -34,6 +34,7 @@ class DeletedPositions:
     def __init__(self, merge: MixedPlan, keys: tuple[int, ...]) -> None:
         base = merge.base
         self._keys, self._schema = keys, merge.schema
+        self._last: tuple[tuple[str, ...], tuple[DeletedKeys | None, Expression]] | None = None
         self._changes = ChangeKeys(merge.change, merge.schema, keys, BATCH_ROWS)
         self._deletes = DeleteReader(base.store, base.metadata)
         named = (column for column in merge.schema.fields if column.id in keys)
@@ -47,11 +48,18 @@ class DeletedPositions:
         if any(delete.content == Content.EQUALITY_DELETES for delete in task.deletes):
             alive = self._positions(task)
             own = DeletionVector.from_positions(np.setdiff1d(np.arange(task.file.record_count), alive))
-        deleted = self._changes.deleted(changes)
+        deleted, where = self._known(tuple(changes))
         if deleted is None:
             return own
-        found = list(self._lost(replace(task, residual=self._range(changes)), one.transaction_id, deleted))
+        found = list(self._lost(replace(task, residual=where), one.transaction_id, deleted))
         return own.union(*map(DeletionVector.from_positions, found))
+
+    def _known(self, changes: tuple[PlannedFile, ...]) -> tuple[DeletedKeys | None, Expression]:
+        """What changes delete, and where it can be; files of a node have the same, and come one after the other."""
+        paths = tuple(one.path for one in changes)
+        if self._last is None or self._last[0] != paths:
+            self._last = paths, (self._changes.deleted(changes), self._range(changes))
+        return self._last[1]
 
     def _positions(self, task: FileScanTask) -> Any:
         reader = replace(self._reader, output=Schema((POS,)))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _MOST_JOBS = 16
 """Spark jobs at a time."""
 _JOB_BYTES = 512 << 20
+_PAUSE = 0.1
 _TASK_COST = 1 << 20
 """What a task counts for, besides its bytes."""
 
@@ -83,9 +84,10 @@ class _Run:
                         yield done
             is_whole = True
         finally:
-            if not is_whole:
+            pool.shutdown(wait=False, cancel_futures=True)
+            while not all(outcome.done() for outcome in running):  # a job may begin after others were cancelled
                 self._cancel(tag)
-            pool.shutdown(wait=True, cancel_futures=True)
+                ambient.sleep(_PAUSE)
             if not is_whole or self._workers.lost:
                 self._clear(told)
 

@@ -8,6 +8,7 @@ then tried in halves, until the one that kills is alone.
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from frazil.spark.scan.arrow import dealt, frame_of_chunks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_CAUSE = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 _CANCELLED = ("cancelled", "canceled")
 _STOPPED = "SparkContext was shut down"
 Numbered = tuple[int, Any]
@@ -55,8 +57,8 @@ def _portable(error: Exception) -> Exception:
     """An error that any process can read: of other libraries only what they say."""
     if isinstance(error, FrazilError | MemoryError):
         return error
-    told = str(error).strip().partition("\n")[0]
-    return StoreError(f"{type(error).__name__}: {told}", hint="see the log of the worker")
+    causes = _CAUSE.findall(str(error)) or [str(error).strip().partition("\n")[0]]
+    return StoreError(f"{type(error).__name__}: {causes[-1]}", hint="see the log of the worker")
 
 
 class Workers:
