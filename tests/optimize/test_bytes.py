@@ -109,8 +109,8 @@ def test_what_is_written_and_read_goes_with_the_changes() -> None:
     total = sum(task.file.file_size_in_bytes for task in large[0].base_store.scan().plan().tasks())
     assert more_written < 1.2 * written
     assert more_written < total / 50
-    assert more_read < 2 * read + total / 100  # footers tell more row groups apart
-    assert more_read < total / 10
+    assert more_read < 1.2 * read  # footers, and a row group of keys
+    assert more_read < total / 4
 
 
 def test_of_keys_anywhere_only_the_column_of_keys_is_read() -> None:
