@@ -40,3 +40,35 @@ def test_the_session_does_it(spark, made, name_of):
     assert table.optimize("minor", spark=spark).runs
     assert rows_of(table) == before
     assert not table.optimize("minor", spark=spark).runs
+
+
+class OnSpark(History):
+    """Random changes of a table, which is optimized on Spark."""
+
+    def __init__(self, seed, table, spark):
+        super().__init__(seed, table)
+        self.spark = spark
+
+    def optimize(self):
+        before, kind = rows_of(self.table), self.dice.choice(KINDS)
+        result = self.table.optimize(kind, spark=self.spark)
+        assert len(result.runs) < 10, "optimizing does not come to an end"
+        assert not result.problems
+        assert rows_of(self.table) == before
+        assert not self.table.optimize(kind).runs, "a table at rest plans nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name_of", ["v1", "v2", "v2 by region", "v3", "keyed by region", "lance"])
+@pytest.mark.parametrize("way", ["workers", "native"], indirect=True)
+def test_random_histories_come_to_rest(spark, made, name_of, way):
+    if way == "native" and name_of not in ICEBERG:
+        pytest.skip("by workers only")
+    for seed in (1, 2):
+        history = OnSpark(seed, made(name_of), spark)
+        if name_of == "v1":
+            history.upsert = history.append
+        history.next = 200
+        for _ in range(10):
+            history.step()
+        history.optimize()
