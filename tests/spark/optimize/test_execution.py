@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.optimize.test_rest import KINDS, History
 from tests.spark.optimize.conftest import ICEBERG, NAMES, rows_of
 
 
