@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import lance_tables, spark_changes, spark_scan, spark_write
+from benchmarks import lance_tables, spark_changes, spark_optimize, spark_scan, spark_write
 from benchmarks.probe import Measured, probe
 from benchmarks.report import Line, as_page, as_text, machine, megabytes, seconds
 from benchmarks.tables import FILES_PER_MANIFEST, SMALL, write_table
@@ -33,6 +33,7 @@ class Sizes:
     imports: int = 10
     spark_rows: int = 20_000_000
     spark_files: tuple[int, ...] = (10_000, 100_000)
+    small_files: int = 2_000
     lance_rows: int = 1_000_000
     lance_versions: tuple[int, int] = (10, 1_000)
     fresh: bool = True
@@ -48,6 +49,7 @@ QUICK = Sizes(
     imports=1,
     spark_rows=8_000,
     spark_files=(20, 40),
+    small_files=20,
     lance_rows=2_000,
     lance_versions=(2, 4),
     fresh=False,
@@ -95,6 +97,7 @@ class Bench:
         )
         yield from self.writing_from_spark()
         yield from self.changing_on_spark()
+        yield from self.optimizing_on_spark()
         repeat = 5 if self.sizes.fresh else 1
         yield from spark_scan.lines(
             self.folder / "scan", self.sizes.spark_rows, self.sizes.spark_files, self.sizes.rounds, repeat
@@ -166,6 +169,10 @@ class Bench:
     def changing_on_spark(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.spark_changes", self.sizes.spark_rows, self.sizes.rounds, "--json")
         yield from spark_changes.lines(told)
+
+    def optimizing_on_spark(self) -> Iterator[Line]:
+        told = _python("-m", "benchmarks.spark_optimize", self.sizes.small_files, self.sizes.rounds, "--json")
+        yield from spark_optimize.lines(told)
 
 
 def _times(question: str, ours: Measured, theirs: Measured, target: int | None = None) -> Iterator[Line]:

@@ -34,6 +34,7 @@ QUESTIONS = (
     "read 10,000 rows ",
     "write 8,000 rows by Spark (df.write.parquet) ",
     "write 8,000 rows by Spark, into 100 partitions (df.write.parquet) ",
+    "Spark, 20 small files made into few: optimizing to rewrite_data_files ",
     *(f"scan 8,000 rows, {query} " for query in ("2 of 5 columns", "all columns", "selective filter")),
     *(f"scan 8,000 rows of a v3 table without deletes, {columns} " for columns in ("2 of 5 columns", "all columns")),
     *(f"scan 8,000 rows, {share} % deleted by vectors, all columns " for share in (1, 5, 20)),

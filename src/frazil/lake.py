@@ -415,6 +415,7 @@ class Lake:
         dry_run: bool = False,
         upkeep: bool = True,
         executor: Executor | None = None,
+        spark: SparkSession | None = None,
     ) -> LakeResult:
         """Optimize all tables, or those of a namespace, each as its properties say (see the tables' `optimize`).
 
@@ -423,6 +424,10 @@ class Lake:
         from frazil.optimize.lakes import optimize_tables
         from frazil.optimize.run import Request
 
+        if spark is not None:
+            from frazil.spark.optimize.executor import SparkExecutor
+
+            executor = SparkExecutor(spark)
         told: dict[str, Any] = {} if executor is None else {"executor": executor}
         request = Request(kind, dry_run=dry_run, upkeep=upkeep, **told)
         return optimize_tables(self.tables(namespace), self.table, request)

@@ -186,6 +186,21 @@ class MixedTable(SelfOptimizing):
         )
         return scan if limit is None else scan.limit(limit)
 
+    def to_spark(
+        self,
+        spark: Any = None,
+        *,
+        where: str | None = None,
+        columns: Iterable[str] | None = None,
+        version: int | None = None,
+        ref: str | None = None,
+        as_of: int | str | datetime | None = None,
+    ) -> Any:
+        """The rows as `scan` has them, as a DataFrame of a Spark session, which may be one of Spark Connect."""
+        from frazil.spark.frame import table_frame
+
+        return table_frame(self, spark, where=where, columns=columns, version=version, ref=ref, as_of=as_of)
+
     def inspect(self, name: str, **options: Any) -> pa.Table:
         """A metadata table of the base store, or with `change.` before its name of the change store."""
         store, _, rest = name.rpartition(".")

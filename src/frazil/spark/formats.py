@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from frazil.catalog.formats import ICEBERG, LANCE
+from frazil.catalog.formats import ICEBERG, LANCE, MIXED
 from frazil.errors import Unsupported
 from frazil.spark.handles import TableHandle
 
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     from frazil.spark.definition import Definition
     from frazil.spark.procedures.procedure import Run
 
-_FORMATS = {ICEBERG: "frazil.spark.iceberg.format", LANCE: "frazil.spark.lance.format"}
+_FORMATS = {
+    ICEBERG: "frazil.spark.iceberg.format",
+    LANCE: "frazil.spark.lance.format",
+    MIXED: "frazil.spark.mixed.format",
+}
 """The modules whose `FORMAT` is the format; imported when a table of it is met."""
 
 
