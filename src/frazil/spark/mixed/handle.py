@@ -165,6 +165,10 @@ class MixedHandle(TableHandle):
         inner = self._of_one_store()
         if inner is not None:
             return inner.scan(bridge, asked, jsession)
+        if self.metadata_name == CHANGE:
+            from frazil.spark.mixed.change_table import describe_changes
+
+            return describe_changes(bridge, self, asked, jsession)
         from frazil.spark.mixed.scan import describe_merge
 
         return describe_merge(bridge, self, asked, jsession)
@@ -180,6 +184,17 @@ class MixedHandle(TableHandle):
         if name == BASE:
             return IcebergHandle(table, self.schema, snapshot, branch=None, pinned=True, options=self.options)
         return IcebergHandle(table, self.schema, snapshot, kind="metadata", branch=None, metadata_name=inner)
+
+    def aggregate(self, aggregates: Sequence[Sequence[Any]], filters: str) -> bytes | None:
+        """As for an Iceberg table, where nothing is left to merge."""
+        from frazil.spark.mixed.source import source_of
+
+        if self.kind != "table":
+            return None
+        changes = source_of(self, None).changes
+        if changes.inserts or changes.deletes:
+            return None
+        return IcebergHandle(self.base, self.schema, self.pair.base).aggregate(aggregates, filters)
 
     # The table itself.
 
