@@ -42,9 +42,7 @@ _WORDS = {
     "update_preimage": Operation.UPDATE_BEFORE,
     "update_postimage": Operation.UPDATE_AFTER,
 }
-OLD_ROWS = tuple(
-    word for word, operation in _WORDS.items() if operation in (Operation.UPDATE_BEFORE, Operation.DELETE)
-)
+OLD_ROWS = tuple(word for word, operation in _WORDS.items() if operation in (Operation.UPDATE_BEFORE, Operation.DELETE))
 """The words, in small letters, for rows that go."""
 
 
@@ -71,7 +69,8 @@ def actions_of(column: pa.Array) -> Actions:
 
 def arrivals(actions: Actions) -> npt.NDArray[np.bool_]:
     """Which of them bring a row; the others take one."""
-    return (actions == Operation.INSERT) | (actions == Operation.UPDATE_AFTER)
+    found: npt.NDArray[np.bool_] = (actions == Operation.INSERT) | (actions == Operation.UPDATE_AFTER)
+    return found
 
 
 def all_of(operation: Operation, rows: int) -> Actions:

@@ -235,6 +235,10 @@ class TableHandle(ABC):
         """Delete all rows; those too that others add meanwhile."""
         self._refuse("cannot be truncated from Spark")
 
+    def drop_partitions(self, wanted: Sequence[Mapping[str, str | None]], *, if_exists: bool) -> None:
+        """ALTER TABLE ... DROP PARTITION: each is a value, as text, for some partition columns."""
+        self._refuse("drops no partitions: DELETE their rows")
+
     def copies(self, kind: CommandKind) -> bool:
         """Whether a command writes files with changed rows anew."""
         return False
@@ -242,6 +246,10 @@ class TableHandle(ABC):
     def change_rows(self, command: Command) -> Any:
         """DELETE, UPDATE or MERGE; what changed."""
         self._refuse(f"has no {command.kind.upper()}")
+
+    def ingest(self, bridge: Bridge, options: Mapping[str, str], rows: DataFrame) -> None:
+        """Apply change data: the option `operation` names the column that says what happened to each row."""
+        self._refuse("takes no change data")
 
     def last_batch(self, options: Mapping[str, str], query: str) -> int:
         """The newest batch of a streaming query that is in the table, -1 if there is none."""

@@ -21,8 +21,12 @@ from frazil.spark.iceberg.handle import IcebergHandle
 from frazil.spark.mixed.shown import shown_properties
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from frazil.iceberg.row_changes import RowChanges
     from frazil.spark import grammar
     from frazil.spark.bridge import Bridge
+    from frazil.spark.changes.command import Command
     from frazil.spark.types import Dialect
 
 BASE, CHANGE = "base", "change"
@@ -91,7 +95,7 @@ class MixedHandle(TableHandle):
         return shown.hidden(self.base.metadata, dialect)
 
     def capabilities(self, dialect: Dialect) -> Sequence[str]:
-        return READ if self.branch is None else (*READ, *WRITE)
+        return READ if self.branch is None else (*READ, *WRITE, "STREAMING_WRITE")
 
     @property
     def metadata_columns(self) -> Collection[str]:
@@ -181,6 +185,45 @@ class MixedHandle(TableHandle):
             return IcebergHandle(table, self.schema, snapshot, branch=None, pinned=True, options=self.options)
         return IcebergHandle(table, self.schema, snapshot, kind="metadata", branch=None, metadata_name=inner)
 
+    def insert(self, bridge: Bridge, mode: str, conditions: str, options: Mapping[str, str], rows: DataFrame) -> None:
+        from frazil.spark.mixed.insert import insert
+
+        insert(bridge, self, mode, conditions, options, rows)
+
+    def check_partitions(self, given: Sequence[str]) -> None:
+        IcebergHandle(self.base, self.schema).check_partitions(given)
+
+    def truncate(self, spark: SparkSession) -> None:
+        self.refuse_unless_written()
+        self.table.truncate()
+
+    def drop_partitions(self, wanted: Sequence[Mapping[str, str | None]], *, if_exists: bool) -> None:
+        from frazil.spark.mixed.partitions import drop_partitions
+
+        self.refuse_unless_written()
+        drop_partitions(self.table, wanted, if_exists)
+
+    def change_rows(self, command: Command) -> RowChanges:
+        from frazil.spark.mixed.changes import change_rows
+
+        self.refuse_unless_written()
+        return change_rows(self, command)
+
+    def ingest(self, bridge: Bridge, options: Mapping[str, str], rows: DataFrame) -> None:
+        from frazil.spark.mixed.ingest import ingest
+
+        ingest(bridge, self, options, rows)
+
+    def last_batch(self, options: Mapping[str, str], query: str) -> int:
+        from frazil.spark.mixed.target import last_batch
+
+        return last_batch(self.table, query)
+
+    def refuse_unless_written(self) -> None:
+        """Refuse to change what is not the table itself."""
+        if self.branch is None:
+            self._refuse("cannot be changed where an earlier state, or a part of it, was asked for: name the table")
+
     # The table itself.
 
     def alter(self, bridge: Bridge, changes: Sequence[Change]) -> TableHandle:
@@ -219,6 +262,11 @@ class UnkeyedHandle(IcebergHandle):
 
         MixedAlteration(bridge, self.mixed).run(changes)
         return unkeyed(self.mixed)
+
+    def drop_partitions(self, wanted: Sequence[Mapping[str, str | None]], *, if_exists: bool) -> None:
+        from frazil.spark.mixed.partitions import drop_partitions
+
+        drop_partitions(self.mixed, wanted, if_exists)
 
     def execute(self, bridge: Bridge, change: grammar.Change | grammar.AlterColumn) -> None:
         from frazil.spark.mixed.alter import execute
