@@ -169,6 +169,10 @@ class MixedHandle(TableHandle):
         inner = self._of_one_store()
         if inner is not None:
             return inner.scan(bridge, asked, jsession)
+        if self.metadata_name == CHANGE:
+            from frazil.spark.mixed.change_table import describe_changes
+
+            return describe_changes(bridge, self, asked, jsession)
         from frazil.spark.mixed.scan import describe_merge
 
         return describe_merge(bridge, self, asked, jsession)
@@ -223,6 +227,17 @@ class MixedHandle(TableHandle):
         """Refuse to change what is not the table itself."""
         if self.branch is None:
             self._refuse("cannot be changed where an earlier state, or a part of it, was asked for: name the table")
+
+    def aggregate(self, aggregates: Sequence[Sequence[Any]], filters: str) -> bytes | None:
+        """As for an Iceberg table, where nothing is left to merge."""
+        from frazil.spark.mixed.source import source_of
+
+        if self.kind != "table":
+            return None
+        changes = source_of(self, None).changes
+        if changes.inserts or changes.deletes:
+            return None
+        return IcebergHandle(self.base, self.schema, self.pair.base).aggregate(aggregates, filters)
 
     # The table itself.
 
