@@ -170,7 +170,8 @@ def test_every_type_of_key_and_odd_names(spark, sql, lake, name):
     """Names and types that a column may have reach the workers and come back."""
     columns = (
         "`my.key` STRING NOT NULL, `day of` DATE NOT NULL, amount DECIMAL(12, 3) NOT NULL, at TIMESTAMP, "
-        "local TIMESTAMP_NTZ, data BINARY, tags ARRAY<STRING>, more MAP<STRING, INT>, inner STRUCT<a: INT, `b.c`: STRING>"
+        "local TIMESTAMP_NTZ, data BINARY, tags ARRAY<STRING>, more MAP<STRING, INT>,"
+        " inner STRUCT<a: INT, `b.c`: STRING>"
     )
     sql(f"CREATE TABLE {name} ({columns}, PRIMARY KEY (`my.key`, `day of`, amount)) USING mixed")
     table = lake.table(name[5:])
