@@ -172,3 +172,29 @@ def test_a_stream_of_rows_replaces_what_has_their_keys(spark, lake, name, tmp_pa
     query.awaitTermination(120)
     keyed.rows |= {1: (1, "s", "eu"), 5: (5, "s", "eu")}
     keyed.check(spark)
+
+
+def test_a_stream_reads_the_changes_and_goes_on_where_it_was(spark, sql, lake, name, tmp_path):
+    """Also past commits that take changes from the store, once they are in the base store."""
+    from frazil.optimize.change_expiry import expire_changes
+
+    keyed = Keyed(lake, name, [])
+    sql(f"INSERT INTO {name} VALUES (1, 'a', 'eu'), (2, 'b', 'us')")
+    columns = ("_change_action", "id", "name")
+
+    def taken():
+        frame = spark.readStream.table(f"{name}.change").select(*columns)
+        writer = frame.writeStream.option("checkpointLocation", str(tmp_path / "at")).trigger(availableNow=True)
+        query = writer.toTable(f"{name}_out")
+        query.awaitTermination(120)
+        return sorted(sql(f"SELECT * FROM {name}_out"))
+
+    first = [("INSERT", 1, "a"), ("INSERT", 2, "b")]
+    assert taken() == first
+    sql(f"UPDATE {name} SET name = 'c' WHERE id = 1")
+    assert taken() == sorted([*first, ("DELETE", 1, "a"), ("INSERT", 1, "c")])
+    table = keyed.table.refresh()
+    table.optimize("minor", upkeep=False)
+    expire_changes(table.refresh(), older_than_ms=10**15)
+    sql(f"DELETE FROM {name} WHERE id = 2")
+    assert taken() == sorted([*first, ("DELETE", 1, "a"), ("INSERT", 1, "c"), ("DELETE", 2, "b")])

@@ -24,13 +24,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.iceberg.row_changes import RowChanges
+    from frazil.iceberg.snapshot import Snapshot
     from frazil.spark import grammar
     from frazil.spark.bridge import Bridge
     from frazil.spark.changes.command import Command
+    from frazil.spark.scan.contents import OnlyFiles
     from frazil.spark.types import Dialect
 
 BASE, CHANGE = "base", "change"
 """The stores: tables of these names behind the table's, each with metadata tables of its own."""
+
+
+_REMOVALS = frozenset({"delete"})
+"""What takes changes from the change store: that they are in the base store already, or that they are too old."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,9 @@ class MixedHandle(TableHandle):
 
     table: MixedTable
     pair: SnapshotPair
+    _: KW_ONLY
+    files: OnlyFiles | None = None
+    """Which files of the change store, if not all of them: of a part of its changes."""
 
     @property
     def base(self) -> IcebergTable:
@@ -95,7 +104,9 @@ class MixedHandle(TableHandle):
         return shown.hidden(self.base.metadata, dialect)
 
     def capabilities(self, dialect: Dialect) -> Sequence[str]:
-        return READ if self.branch is None else (*READ, *WRITE, "STREAMING_WRITE")
+        if self.branch is not None:
+            return (*READ, *WRITE, "STREAMING_WRITE")
+        return (*READ, "MICRO_BATCH_READ") if self.metadata_name == CHANGE and not self.pinned else READ
 
     @property
     def metadata_columns(self) -> Collection[str]:
@@ -172,7 +183,7 @@ class MixedHandle(TableHandle):
         if self.metadata_name == CHANGE:
             from frazil.spark.mixed.change_table import describe_changes
 
-            return describe_changes(bridge, self, asked, jsession)
+            return describe_changes(bridge, [self], asked, jsession)
         from frazil.spark.mixed.scan import describe_merge
 
         return describe_merge(bridge, self, asked, jsession)
@@ -222,6 +233,22 @@ class MixedHandle(TableHandle):
         from frazil.spark.mixed.target import last_batch
 
         return last_batch(self.table, query)
+
+    def stream_store(self) -> tuple[IcebergTable, frozenset[str]]:
+        if self.metadata_name != CHANGE:
+            self._refuse("gives streams of its changes only: read its table .change")
+        return self.change, _REMOVALS
+
+    def stream_part(
+        self, store: IcebergTable, snapshot: Snapshot | None, files: OnlyFiles | None, options: Mapping[str, str]
+    ) -> Self:
+        table = MixedTable(self.table.identifier, self.base, store, self.table.primary_key)
+        return replace(self, table=table, pair=SnapshotPair(self.pair.base, snapshot), files=files, options=options)
+
+    def describe_parts(self, bridge: Bridge, parts: Sequence[MixedHandle], asked: Asked, jsession: Any) -> Any:
+        from frazil.spark.mixed.change_table import describe_changes
+
+        return describe_changes(bridge, parts, asked, jsession)
 
     def refuse_unless_written(self) -> None:
         """Refuse to change what is not the table itself."""
