@@ -26,18 +26,32 @@ class Operation(IntEnum):
 
 _WORDS = {
     **{operation.name.lower(): operation for operation in Operation},
+    "update": Operation.UPDATE_AFTER,
+    # Flink's
     "+i": Operation.INSERT,
     "-d": Operation.DELETE,
     "-u": Operation.UPDATE_BEFORE,
     "+u": Operation.UPDATE_AFTER,
+    # a letter each; Debezium's are create, update, delete, read
+    "i": Operation.INSERT,
+    "u": Operation.UPDATE_AFTER,
+    "d": Operation.DELETE,
+    "c": Operation.INSERT,
+    "r": Operation.INSERT,
+    # Delta's
+    "update_preimage": Operation.UPDATE_BEFORE,
+    "update_postimage": Operation.UPDATE_AFTER,
 }
+OLD_ROWS = tuple(word for word, operation in _WORDS.items() if operation in (Operation.UPDATE_BEFORE, Operation.DELETE))
+"""The words, in small letters, for rows that go."""
 
 
 def actions_of(column: pa.Array) -> Actions:
-    """Operations from their words: `insert`, `update_before` and so on in any case, or Flink's `+I`, `-U`, `+U`, `-D`.
+    """Operations from their words, in any case: `insert`, `update_before` and so on, Flink's `+I`, `-U`, `+U`, `-D`,
+    the letters `I`, `U`, `D`, Debezium's `c`, `u`, `d`, `r`, and Delta's `update_preimage`, `update_postimage`.
 
-    >>> actions_of(pa.array(["INSERT", "+U", "delete"])).tolist()
-    [0, 3, 1]
+    >>> actions_of(pa.array(["INSERT", "+U", "delete", "r", "u"])).tolist()
+    [0, 3, 1, 0, 3]
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -53,10 +67,16 @@ def actions_of(column: pa.Array) -> Actions:
     return found
 
 
+def arrivals(actions: Actions) -> npt.NDArray[np.bool_]:
+    """Which of them bring a row; the others take one."""
+    found: npt.NDArray[np.bool_] = (actions == Operation.INSERT) | (actions == Operation.UPDATE_AFTER)
+    return found
+
+
 def all_of(operation: Operation, rows: int) -> Actions:
     """The same operation for all rows."""
     return np.full(rows, operation, dtype=np.int8)
 
 
 def _hint() -> str:
-    return "use insert, update_before, update_after and delete, or +I, -U, +U and -D"
+    return "use insert, update_before, update_after and delete, or +I, -U, +U and -D, or I, U and D, or c, u, d and r"

@@ -22,7 +22,7 @@ from frazil.model.types import NestedField
 from frazil.spark.handles import Asked
 from frazil.spark.mixed.arrow import NOTHING, small
 from frazil.spark.scan.arrow import Rows, as_told, frame_of_tasks, held_struct, local_frame
-from frazil.spark.scan.contents import contents_of, is_native
+from frazil.spark.scan.contents import OnlyFiles, contents_of, is_native
 from frazil.spark.scan.files import Constant, routed
 from frazil.spark.scan.filters import numbered, pushed_filter
 from frazil.spark.scan.native import output_struct
@@ -40,8 +40,15 @@ if TYPE_CHECKING:
     from frazil.spark.mixed.handle import MixedHandle
 
 
-def describe_changes(bridge: Bridge, handle: MixedHandle, asked: Asked, jsession: Any) -> str:
-    """The JSON that FrazilPlan makes the plan of."""
+def describe_changes(bridge: Bridge, handles: Sequence[MixedHandle], asked: Asked, jsession: Any) -> str:
+    """The JSON that FrazilPlan makes the plan of, with columns of one or more handles, which all have them."""
+    found = [_relation(bridge, handle, asked, jsession) for handle in handles]
+    wanted = [handles[0].schema.find(name) for name in asked.columns]
+    return bridge.scans.describe([one for one in found if one is not None], output_struct(wanted, bridge.dialect))
+
+
+def _relation(bridge: Bridge, handle: MixedHandle, asked: Asked, jsession: Any) -> ScanRelation | None:
+    """What is read of a handle; None if there is nothing."""
     change, options = handle.change, handle.options
     stored = Schema(tuple(column for column in handle.schema.fields if column.name not in _CONSTANTS))
     source = Source(
@@ -52,9 +59,12 @@ def describe_changes(bridge: Bridge, handle: MixedHandle, asked: Asked, jsession
         scan_mode(options, asked.session["scan"]),
         handle.name,
         settings=reader_settings(options, change.metadata.properties),
+        only=handle.files,
         filtered=with_fields_inside(stored, asked.filtered),
     )
     contents = contents_of(source.metadata, source.store, source.snapshot, filtered=source.filtered)
+    if handle.files is not None:
+        contents = contents.only(handle.files)
     plain = not (contents.has_position_deletes or contents.newest_equality_delete)
     native = (
         source.mode != ARROW
@@ -67,12 +77,12 @@ def describe_changes(bridge: Bridge, handle: MixedHandle, asked: Asked, jsession
     wanted = tuple(found[name] for name in asked.columns)
     struct = output_struct(wanted, bridge.dialect)
     if not contents.data:
-        return bridge.scans.describe([], struct)
+        return None
     if not native:
-        key = json.dumps([handle.rows, *asked.columns])
+        key = json.dumps([handle.rows, source.key, *asked.columns])
         document = arrow_document(key, source.name, of_files(contents.data), struct)
         state = StoreState(change.metadata, change.store, handle.pair.change)
-        return bridge.scans.describe([ChangeRelation(state, handle.schema, wanted, document)])
+        return ChangeRelation(state, handle.schema, wanted, document, handle.files)
     columns = tuple(column.name for column in wanted if column.name not in _CONSTANTS)
     made = Layout(source, columns, bridge.dialect).native(
         identity_columns(source.metadata.default_spec, stored),
@@ -83,8 +93,7 @@ def describe_changes(bridge: Bridge, handle: MixedHandle, asked: Asked, jsession
         constants=[_CONSTANTS[column.name] for column in wanted if column.name in _CONSTANTS],
     )
     key = json.dumps([handle.rows, made.relation.key])
-    told = replace(made, relation=replace(made.relation, key=key), document={**made.document, "key": key})
-    return bridge.scans.describe([told])
+    return replace(made, relation=replace(made.relation, key=key), document={**made.document, "key": key})
 
 
 def _per_file(value: Callable[[FilePlace], Any], kind: pa.DataType) -> Callable[[Entries], pa.Array]:
@@ -128,9 +137,11 @@ class ChangeRelation(ScanRelation):
     schema: Schema
     wanted: tuple[NestedField, ...]
     document: dict[str, Any]
+    only: OnlyFiles | None = None
 
     def _plan(self, filters: str) -> ScanPlan:
-        return self.state.plan(numbered(self.schema), pushed_filter(filters, self.schema), case_sensitive=True)
+        plan = self.state.plan(numbered(self.schema), pushed_filter(filters, self.schema), case_sensitive=True)
+        return plan if self.only is None else plan.only(self.only.paths)
 
     def rows(self, columns: Sequence[str], filters: str, session: SparkSession) -> DataFrame:
         fields = {field.name: field for field in self.wanted}
