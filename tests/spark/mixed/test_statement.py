@@ -19,6 +19,7 @@ PROPERTY = "'primary-key' = "
         ("CREATE TABLE t (id INT, n STRUCT<a: INT, b: DECIMAL(3, 1)>, PRIMARY KEY (id)) USING mixed", 1, "id"),
         ("CREATE TABLE t PRIMARY KEY (id) USING mixed PARTITIONED BY (d) AS SELECT 1 AS id, 2 AS d", 1, "id"),
         ("-- PRIMARY KEY (a)\nCREATE /* x */ TABLE t (id INT, -- the key\n PRIMARY KEY (id)) USING mixed", 1, "id"),
+        ("CREATE TABLE t (id INT, CONSTRAINT pk PRIMARY KEY (id) NOT ENFORCED) USING mixed", 1, "id"),
         ("CREATE TABLE t (id INT COMMENT 'it''s, PRIMARY KEY (b)', PRIMARY KEY (id)) USING mixed", 1, "id"),
     ],
 )
@@ -30,6 +31,7 @@ def test_the_key_becomes_a_property(text: str, table: object, key: str) -> None:
     assert f"{PROPERTY}'{key}'" in found.text
     assert found.text.upper().count("PRIMARY KEY (") == text.upper().count("PRIMARY KEY (") - 1 or "key(id)" in text
     assert found.text.count("TBLPROPERTIES") == 1
+    assert not any(word in found.text for word in ("CONSTRAINT", "ENFORCED", ",)"))
 
 
 @pytest.mark.parametrize(
