@@ -46,7 +46,6 @@ def in_process(scan: Any) -> list[tuple[Any, ...]]:
     return sorted((tuple(row.values()) for row in scan.to_arrow().to_pylist()), key=repr)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("where", "test"),
@@ -76,6 +75,7 @@ def test_a_delete_counts_whatever_else_its_row_says(spark, lake, name, way):
     assert found(spark, name, "region = 'eu' AND name > ''", "name", **WAYS[way]) == [("a",)]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
 def test_columns_are_read_without_the_key(spark, table, way):
     wanted = sorted((row[1:2] for row in table.rows.values()), key=repr)
