@@ -158,6 +158,12 @@ class Catalog(ABC):
         """Where a new table of that name gets its files."""
 
 
+def change_store_base(name: TableName) -> TableName | None:
+    """The table that a change store of this name would belong to."""
+    base = _base_of(name.name)
+    return TableName(name.namespace, base) if base else None
+
+
 def _base_of(name: str) -> str | None:
     return name.removesuffix(_CHANGE_STORE) if name.endswith(_CHANGE_STORE) else None
 

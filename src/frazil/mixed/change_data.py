@@ -50,12 +50,11 @@ class ToldChanges:
 
     def _follows_its_before(self, actions: Actions, keys: Sequence[pa.Array]) -> Mask:
         """Where the row before has the same key, and is the old one of an update."""
-        if self._before is None:
-            return equals_previous(keys) & (_previous(actions) == Operation.UPDATE_BEFORE)
-        before, last = self._before
+        before, last = (actions[:0], [column.slice(0, 0) for column in keys]) if self._before is None else self._before
         joined = [pa.concat_arrays(pair) for pair in zip(last, keys, strict=True)]
         olds = _previous(np.concatenate([before, actions])) == Operation.UPDATE_BEFORE
-        return (equals_previous(joined) & olds)[1:]
+        found: Mask = equals_previous(joined) & olds
+        return found[len(before) :]
 
 
 def _previous(actions: Actions) -> Actions:
@@ -130,6 +129,32 @@ def replacing(
     return rows.take(pa.array(places)), repeated
 
 
+def in_order(rows: Any, order: Sequence[str], columns: Sequence[str]) -> Any:
+    """Rows sorted by columns, of which those that the table has stay."""
+    if not order:
+        return rows
+    if isinstance(rows, list | tuple):
+        rows = pa.Table.from_pylist(list(rows))
+    table = _as_table(rows)
+    missing = next((name for name in order if name not in table.column_names), None)
+    if missing is not None:
+        raise InvalidArgument(f"the rows have no column {missing!r}", hint="name columns that say when each happened")
+    places = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in order])
+    return table.take(places).drop_columns([name for name in order if name not in columns])
+
+
+def _as_table(rows: Any) -> pa.Table:
+    if type(rows).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if not isinstance(rows, pa.Table) and hasattr(rows, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(rows).read_all()
+    if not isinstance(rows, pa.Table):
+        raise InvalidArgument(f"{type(rows).__name__} holds no changes", hint="give an Arrow table or a list of dicts")
+    return rows
+
+
 def split(rows: Any, operation: str) -> tuple[Any, Actions]:
     """Rows without their operations, and those."""
     if isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows):
@@ -138,14 +163,7 @@ def split(rows: Any, operation: str) -> tuple[Any, Actions]:
             raise InvalidArgument(f"a row has no {operation!r}", hint="each row says what happened in that column")
         plain = [{name: value for name, value in row.items() if name != operation} for row in rows]
         return plain, actions_of(pa.array([row[operation] for row in rows], pa.string()))
-    if type(rows).__module__.partition(".")[0] == "pandas":
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
-    elif isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
-    elif not isinstance(rows, pa.Table) and hasattr(rows, "__arrow_c_stream__"):
-        rows = pa.RecordBatchReader.from_stream(rows).read_all()
-    if not isinstance(rows, pa.Table):
-        raise InvalidArgument(f"{type(rows).__name__} holds no changes", hint="give an Arrow table or a list of dicts")
+    rows = _as_table(rows)
     if operation not in rows.schema.names:
         raise InvalidArgument(
             f"the rows have no column {operation!r}", hint="name the column that says what happened to each row"

@@ -69,7 +69,8 @@ def actions_of(column: pa.Array) -> Actions:
 
 def arrivals(actions: Actions) -> npt.NDArray[np.bool_]:
     """Which of them bring a row; the others take one."""
-    return (actions == Operation.INSERT) | (actions == Operation.UPDATE_AFTER)
+    found: npt.NDArray[np.bool_] = (actions == Operation.INSERT) | (actions == Operation.UPDATE_AFTER)
+    return found
 
 
 def all_of(operation: Operation, rows: int) -> Actions:

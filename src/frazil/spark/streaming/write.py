@@ -23,6 +23,8 @@ QUERY_ID = "spark.sql.streaming.queryId"
 EPOCH_ID = "spark.sql.streaming.epochId"
 _MODES = {"append": "append", "complete": "overwrite"}
 _PROPERTY = "snapshot-property."
+_OPERATION = "operation"
+"""The option that makes rows change data: the column that says what happened to each."""
 
 
 class StreamWrites:
@@ -61,6 +63,10 @@ class StreamWrites:
             return
         noted = {f"{_PROPERTY}{QUERY_ID}": query, f"{_PROPERTY}{EPOCH_ID}": str(batch)}
         rows = DataFrame(jrows, self._bridge.session(jrows.sparkSession()))
+        if handle is not None and _OPERATION in folded(options):
+            handle.ingest(self._bridge, {**options, **noted}, rows)
+            self._bridge.refresh(handle.name)
+            return
         save(self._bridge, parts, rows, _MODES[asked["mode"].lower()], {**options, **noted}, asked["partitions"])
 
 
