@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument
 from frazil.iceberg.row_changes import RowChanges
-from frazil.mixed.operations import OLD_ROWS
+from frazil.mixed.operations import Operation
 from frazil.mixed.properties import UPSERT_ENABLED
 from frazil.mixed.table import MixedTable
 from frazil.spark.changes.builder import any_bridge
+from frazil.spark.changes.once import made_once
 from frazil.spark.mixed.handle import MixedHandle, current
 from frazil.spark.mixed.insert import append, upsert
 from frazil.spark.mixed.layout import by_key
+from frazil.spark.mixed.net_changes import apply_net, is_word, lacks_old_rows
 from frazil.spark.mixed.target import BATCH, PROPERTY, Target, batch_of, summary_of
 from frazil.spark.mixed.told import ChangeData
 from frazil.spark.mixed.write import write_changes
@@ -46,22 +48,30 @@ def ingest(bridge: Bridge, handle: MixedHandle, options: Mapping[str, str], rows
     order = tuple(name.strip() for name in given.get(ORDER, "").split(",") if name.strip())
     target = Target.of(handle.table, handle.schema)
     fitted = _fitted(bridge, target, rows, given[OPERATION], order)
-    told = ChangeData(
-        target.schema,
-        target.keys,
-        order,
-        upsert=target.base.metadata.property_reader.get(UPSERT_ENABLED),
-        knows_partition=target.knows_partition,
-    )
-    done = write_changes(
-        target,
-        _sorted(fitted, target, len(order)),
-        told,
-        batch=batch_of(options),
-        properties=summary_of(options),
-    )
+    if target.knows_partition:
+        done = _apply(target, fitted, order, options)
+    else:
+        with made_once(fitted, bridge.classes) as made:
+            if _upserts(target) or lacks_old_rows(made, _TOLD):
+                places = {name: f"{_WHEN}{place}" for place, name in enumerate(order)}
+                done = apply_net(bridge, handle, target, made, _TOLD, places, options)
+            else:
+                done = _apply(target, made, order, options)
     handle.table.refresh()
     return done
+
+
+def _upserts(target: Target) -> bool:
+    return target.base.metadata.property_reader.get(UPSERT_ENABLED)
+
+
+def _apply(target: Target, rows: DataFrame, order: tuple[str, ...], options: Mapping[str, str]) -> RowChanges:
+    """Write changes as they are told."""
+    told = ChangeData(
+        target.schema, target.keys, order, upsert=_upserts(target), knows_partition=target.knows_partition
+    )
+    rows = _sorted(rows, target, len(order))
+    return write_changes(target, rows, told, batch=batch_of(options), properties=summary_of(options))
 
 
 def _fitted(bridge: Bridge, target: Target, rows: DataFrame, operation: str, order: Sequence[str]) -> DataFrame:
@@ -104,8 +114,8 @@ def _sorted(rows: DataFrame, target: Target, places: int) -> DataFrame:
 
     keys = [functions.col(quoted_name(key.name)) for key in target.keys]
     when = [functions.col(f"{_WHEN}{place}") for place in range(places)]
-    is_new = ~functions.lower(functions.col(_TOLD)).isin(*OLD_ROWS)
-    return by_key(rows, target.keys).sortWithinPartitions(*keys, *when, is_new)
+    is_old = is_word(_TOLD, Operation.UPDATE_BEFORE)
+    return by_key(rows, target.keys).sortWithinPartitions(*keys, *when, ~is_old)
 
 
 # From Python.

@@ -82,7 +82,7 @@ def upsert(bridge: Bridge, handle: MixedHandle, rows: DataFrame, options: Mappin
         return write_changes(target, by_key(rows, target.keys), told, batch=batch, properties=properties)
     with made_once(rows, bridge.classes) as made:
         _refuse_twice(made, target)
-        return replace_rows(bridge, handle, made, _with_keys_of(made, target), options)
+        return replace_rows(bridge, handle, made, with_keys_of(made, target), options)
 
 
 def overwrite(
@@ -127,7 +127,7 @@ def replace_rows(
     return until_committed(handle, attempt)
 
 
-def _with_keys_of(rows: DataFrame, target: Target) -> Callable[[DataFrame], DataFrame]:
+def with_keys_of(rows: DataFrame, target: Target) -> Callable[[DataFrame], DataFrame]:
     """The rows of a table that have the key of one of these."""
     from pyspark.sql import functions
 
