@@ -42,8 +42,15 @@ _WORDS = {
     "update_preimage": Operation.UPDATE_BEFORE,
     "update_postimage": Operation.UPDATE_AFTER,
 }
-OLD_ROWS = tuple(word for word, operation in _WORDS.items() if operation in (Operation.UPDATE_BEFORE, Operation.DELETE))
-"""The words, in small letters, for rows that go."""
+
+
+def words_for(*operations: Operation) -> tuple[str, ...]:
+    """The words, in small letters, for operations.
+
+    >>> words_for(Operation.UPDATE_BEFORE)
+    ('update_before', '-u', 'update_preimage')
+    """
+    return tuple(word for word, operation in _WORDS.items() if operation in operations)
 
 
 def actions_of(column: pa.Array) -> Actions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frazil.iceberg import properties as props
 from frazil.mixed.properties import TARGET_FILE_SIZE
@@ -76,12 +76,12 @@ def columns_of_changes(schema: Schema, names: Sequence[str], old: str, operation
         [first, *inner] = schema.path_ids(number)
         place = next(place for place, field in enumerate(schema.fields) if field.id == first)
         path = [schema.fields[place].name, *(_name(schema, one) for one in inner)]
-        was: Any = functions.col(quoted_name(old))
+        was = functions.col(quoted_name(old))
         for step in path:
             was = was.getField(step)
         if not names:  # a DELETE, whose rows all go
             return was
-        new: Any = functions.col(quoted_name(names[place]))
+        new = functions.col(quoted_name(names[place]))
         for step in path[1:]:
             new = new.getField(step)
         return functions.when(functions.col(quoted_name(operation)) == 1, was).otherwise(new)
