@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import InvalidArgument
+from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg.row_changes import RowChanges
 from frazil.mixed.operations import Operation
 from frazil.mixed.properties import UPSERT_ENABLED
@@ -26,6 +26,7 @@ from frazil.spark.mixed.told import ChangeData
 from frazil.spark.mixed.write import write_changes
 from frazil.spark.options import folded
 from frazil.spark.scan.relations import quoted_name
+from frazil.spark.session import is_connect
 from frazil.spark.types import spark_struct
 from frazil.spark.write.rows import by_name, by_position, check_columns, nullable, struct_of
 
@@ -125,6 +126,7 @@ def ingest_frame(
     table: MixedTable, rows: DataFrame, operation: str, order: str | Sequence[str] | None, batch: str | None
 ) -> RowChanges:
     """Apply the change data of a DataFrame."""
+    _refuse_connect(rows)
     names = () if order is None else (order,) if isinstance(order, str) else tuple(order)
     options = {OPERATION: operation, ORDER: ",".join(names), **_named(batch, None)}
     return ingest(any_bridge(rows.sparkSession), _handle(table), options, rows)
@@ -134,12 +136,18 @@ def append_frame(
     table: MixedTable, rows: DataFrame, upserts: bool, batch: str | None, properties: Mapping[str, str] | None
 ) -> RowChanges:
     """Add the rows of a DataFrame, by the names of its columns; or let them take the place of those with their keys."""
+    _refuse_connect(rows)
     bridge, handle = any_bridge(rows.sparkSession), _handle(table)
     fitted = by_name(rows, handle.schema, bridge.dialect, check_nulls=False, check_order=False)
     fitted = by_position(fitted, handle.schema, bridge.classes)
     done = (upsert if upserts else append)(bridge, handle, fitted, _named(batch, properties))
     table.refresh()
     return done
+
+
+def _refuse_connect(rows: DataFrame) -> None:
+    if is_connect(rows.sparkSession):
+        raise Unsupported("DataFrames of Spark Connect are not written to mixed tables", hint="give rows.toArrow()")
 
 
 def _handle(table: MixedTable) -> MixedHandle:
