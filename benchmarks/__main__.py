@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import lance_tables, spark_changes, spark_scan, spark_write
+from benchmarks import lance_tables, mixed_spark, spark_changes, spark_scan, spark_write
 from benchmarks.probe import Measured, probe
 from benchmarks.report import Line, as_page, as_text, machine, megabytes, seconds
 from benchmarks.tables import FILES_PER_MANIFEST, SMALL, write_table
@@ -98,6 +98,7 @@ class Bench:
         )
         yield from self.writing_from_spark()
         yield from self.changing_on_spark()
+        yield from self.merging_on_spark()
         yield from self.streaming_changes()
         repeat = 5 if self.sizes.fresh else 1
         yield from spark_scan.lines(
@@ -174,6 +175,10 @@ class Bench:
     def streaming_changes(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.mixed_stream", *self.sizes.mixed_stream, "--json")
         yield from (Line(**line) for line in json.loads(told))
+
+    def merging_on_spark(self) -> Iterator[Line]:
+        told = _python("-m", "benchmarks.mixed_spark", self.sizes.spark_rows // 2, self.sizes.rounds, "--json")
+        yield from mixed_spark.lines(told)
 
 
 def _times(question: str, ours: Measured, theirs: Measured, target: int | None = None) -> Iterator[Line]:

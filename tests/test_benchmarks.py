@@ -51,6 +51,10 @@ QUESTIONS = (
     "upsert 400 rows into 4,000, from Spark ",
     *(f"upsert 80 rows into 800, from {source} " for source in ("Spark", "Arrow")),
     "all rows read after it, to Arrow ",
+    *(
+        f"scan 4,000 rows, 5 % changed, {what} "
+        for what in ("2 of 5 columns", "all columns", "key not selected", "key of text, selected")
+    ),
     *("parquet: one small file ", "plan and start, 20 files ", "plan and start, 40 files "),
 )
 

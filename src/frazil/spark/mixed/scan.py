@@ -55,7 +55,7 @@ def describe_merge(bridge: Bridge, handle: MixedHandle, asked: Asked, jsession: 
     if source.mode == NATIVE and (reason is not None or rest is not None):
         why = reason or "it has files of another format than Parquet, or with equality deletes"
         raise Unsupported(f"Spark's reader cannot read this table: {why}", hint=f"leave out {SCAN}={NATIVE}")
-    if rest is None and _joins(source, natively):
+    if rest is None and _joins(source, natively, bridge.session(jsession)):
         return shuffled_plan(bridge, stores, natively.base, jsession)
     relations: list[ScanRelation] = [] if rest is None else [rest]
     if natively.possible:
@@ -82,9 +82,9 @@ def _obstacle(source: MixedSource, stores: Stores, *, jvm_reads: bool) -> str | 
     return next(filter(None, found), None)
 
 
-def _joins(source: MixedSource, natively: Natively) -> bool:
-    """Whether deletes are joined with the rows."""
-    told = folded(source.options).get(MERGE, AUTO).lower()
+def _joins(source: MixedSource, natively: Natively, spark: SparkSession) -> bool:
+    """Whether deletes are joined with the rows: as an option or the session says, or else by how many there are."""
+    told = (folded(source.options).get(MERGE) or spark.conf.get(f"spark.{MERGE}", None) or AUTO).lower()
     if told not in (AUTO, BROADCAST, SHUFFLE):
         raise InvalidArgument(f"{MERGE} is {told!r}", hint=f"use {BROADCAST}, {SHUFFLE} or {AUTO}")
     deletes = source.changes.deletes

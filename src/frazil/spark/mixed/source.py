@@ -75,12 +75,13 @@ class MixedSource:
     @cached_property
     def changes(self) -> VisibleChanges:
         """All change files that are still to be merged. Snapshots never change: the answer is remembered."""
-        numbers = (None if one.snapshot is None else one.snapshot.snapshot_id for one in (self.base, self.change))
-        key = (f"{self.base.metadata.table_uuid} {self.base.metadata.location}", *numbers)
-        found = _known.get(key)  # type: ignore[arg-type]
+        metadata = self.base.metadata
+        base, change = (None if one.snapshot is None else one.snapshot.snapshot_id for one in (self.base, self.change))
+        key = (f"{metadata.table_uuid} {metadata.location}", base, change)
+        found = _known.get(key)
         if found is None:
             found = self._find_changes()
-            _known.put(key, found)  # type: ignore[arg-type]
+            _known.put(key, found)
         return found
 
     def _find_changes(self) -> VisibleChanges:

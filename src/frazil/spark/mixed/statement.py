@@ -25,6 +25,8 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 
+_CHARACTERISTICS = ("NOT", "ENFORCED", "RELY", "NORELY")
+
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
@@ -69,7 +71,7 @@ def keyed(text: str) -> Keyed | None:
         return None
     provider = tokens[using + 1]
     written = f"'{PRIMARY_KEY}' = '{','.join(map(str, names))}'"
-    changes = [(tokens[start].start, tokens[last].end, ""), _place(tokens, words, using, written)]
+    changes = [(tokens[start].start, tokens[_end(words, last)].end, ""), _place(tokens, words, using, written)]
     return Keyed(table, provider.name or "", _changed(text, changes))
 
 
@@ -112,12 +114,21 @@ def _clause(words: Sequence[str], at: int) -> tuple[int, int, int] | None:
         elif depth == 0 and words[place] in ("USING", "AS", "SELECT"):
             return None
         elif words[place : place + 3] == ["PRIMARY", "KEY", "("] and depth <= 1:
-            inside = depth == 1 and words[place - 1] == ","
-            if depth == 1 and not inside:
-                return None
+            start = place - 2 if words[place - 2] == "CONSTRAINT" else place
+            if depth == 1:
+                start -= 1
+                if words[start] != ",":
+                    return None
             last = _find(words, ")", place)
-            return None if last is None else (place - 1 if inside else place, place + 3, last)
+            return None if last is None else (start, place + 3, last)
     return None
+
+
+def _end(words: Sequence[str], at: int) -> int:
+    """The last word of the clause: what it may say besides means nothing here."""
+    while at + 1 < len(words) and words[at + 1] in _CHARACTERISTICS:
+        at += 1
+    return at
 
 
 def _find(words: Sequence[str], word: str, at: int) -> int | None:
