@@ -64,6 +64,8 @@ def test_merge(spark, sql, keyed):
 
 
 def test_commands_from_python(spark, some):
+    from pyspark.sql.functions import expr
+
     done = some.table.update({"name": "concat('n', id)"}, "id IN (1, 2)", spark=spark)
     assert (done.rows_updated, done.rows_inserted, done.rows_deleted) == (2, 0, 0)
     assert done.snapshot.snapshot_id == some.table.current_snapshot.change.snapshot_id
@@ -81,7 +83,7 @@ def test_commands_from_python(spark, some):
     for key in (3, 10, 11):
         del some.rows[key]
     some.check(spark)
-    source.mergeInto(some.name, source.id == spark.table(some.name).id).whenMatched().delete().merge()
+    source.alias("s").mergeInto(some.name, expr(f"{some.name}.id = s.id")).whenMatched().delete().merge()
     for key in (1, 77):
         del some.rows[key]
     some.check(spark)
@@ -91,7 +93,7 @@ def test_changes_say_how_rows_were_and_what_they_became(spark, sql, lake, name):
     keyed = Keyed(lake, name, ["region"]).filled(3)
     sql(f"UPDATE {name} SET name = 'new', region = 'ap' WHERE id = 1")
     sql(f"DELETE FROM {name} WHERE id = 2")
-    told = keyed.table.refresh().change.to_arrow().to_pylist()
+    told = keyed.table.refresh().change.scan().to_arrow().to_pylist()
     last = sorted({row["_transaction_id"] for row in told})[-2:]
     found = [(row["_transaction_id"], row["_change_action"], row["id"], row["name"], row["region"]) for row in told]
     assert sorted(row for row in found if row[0] in last) == [
