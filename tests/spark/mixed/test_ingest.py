@@ -216,3 +216,25 @@ def test_a_stream_reads_the_changes_and_goes_on_where_it_was(spark, sql, lake, n
     expire_changes(table.refresh(), older_than_ms=10**15)
     sql(f"DELETE FROM {name} WHERE id = 2")
     assert taken() == sorted([*first, ("DELETE", 1, "a"), ("INSERT", 1, "c"), ("DELETE", 2, "b")])
+
+
+def test_a_stream_of_updates_replaces_what_has_their_keys(spark, lake, name, tmp_path, folder):
+    """Counts by key, of which a batch brings those that changed."""
+    keyed = Keyed(lake, name, [], **{"write.upsert.enabled": "true"})
+    source, put = folder
+
+    def taken():
+        rows = spark.readStream.schema(CHANGES).json(str(source)).groupBy("id").count()
+        counted = rows.selectExpr("id", "cast(count AS STRING) AS name", "'eu' AS region")
+        writer = counted.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path / "at"))
+        writer.trigger(availableNow=True).toTable(name).awaitTermination(120)
+
+    put(1, *((("", 0, number, "x", "eu")) for number in (1, 2, 2)))
+    taken()
+    put(2, *((("", 0, number, "x", "eu")) for number in (2, 3)))
+    taken()
+    keyed.rows = {1: (1, "1", "eu"), 2: (2, "3", "eu"), 3: (3, "1", "eu")}
+    keyed.check(spark)
+    lake.table(name[5:]).update_properties().set("write.upsert.enabled", "false").commit()
+    with pytest.raises(Unsupported, match="output mode update"):
+        taken()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from frazil.errors import InvalidArgument
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.upsert import several_rows
-from frazil.mixed.properties import UPSERT_ENABLED
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.spark.changes.once import made_once
 from frazil.spark.mixed.again import rows_of, until_committed
@@ -47,8 +46,7 @@ def insert(
     handle.refuse_unless_written()
     rows = by_position(rows, handle.schema, bridge.classes)
     if mode == "append":
-        upserts = handle.table.base_store.metadata.property_reader.get(UPSERT_ENABLED)
-        done = (upsert if upserts else append)(bridge, handle, rows, options)
+        done = (upsert if handle.replaces_by_key else append)(bridge, handle, rows, options)
     else:
         where: Expression = row_filter(conditions, handle.schema) if mode == "overwrite" else AlwaysTrue()
         is_dynamic = folded(options).get("overwrite-mode") == "dynamic" and isinstance(where, AlwaysTrue)
