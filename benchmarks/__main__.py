@@ -36,6 +36,8 @@ class Sizes:
     small_files: int = 2_000
     lance_rows: int = 1_000_000
     lance_versions: tuple[int, int] = (10, 1_000)
+    mixed_stream: tuple[int, int, int] = (10_000_000, 1_000_000, 100)
+    """Rows of a mixed table, changes that stream into it, and commits that bring them."""
     fresh: bool = True
     """Whether each measurement has a process of its own."""
 
@@ -52,6 +54,7 @@ QUICK = Sizes(
     small_files=20,
     lance_rows=2_000,
     lance_versions=(2, 4),
+    mixed_stream=(4_000, 400, 4),
     fresh=False,
 )
 
@@ -99,6 +102,7 @@ class Bench:
         yield from self.changing_on_spark()
         yield from self.optimizing_on_spark()
         yield from self.merging_on_spark()
+        yield from self.streaming_changes()
         repeat = 5 if self.sizes.fresh else 1
         yield from spark_scan.lines(
             self.folder / "scan", self.sizes.spark_rows, self.sizes.spark_files, self.sizes.rounds, repeat
@@ -174,6 +178,10 @@ class Bench:
     def optimizing_on_spark(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.spark_optimize", self.sizes.small_files, self.sizes.rounds, "--json")
         yield from spark_optimize.lines(told)
+
+    def streaming_changes(self) -> Iterator[Line]:
+        told = _python("-m", "benchmarks.mixed_stream", *self.sizes.mixed_stream, "--json")
+        yield from (Line(**line) for line in json.loads(told))
 
     def merging_on_spark(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.mixed_spark", self.sizes.spark_rows // 2, self.sizes.rounds, "--json")
