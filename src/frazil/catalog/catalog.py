@@ -139,6 +139,23 @@ class Catalog(ABC):
     def place(self, name: Name, placed: Placed) -> None:
         """Give a name to a table of another format that is there already; TableAlreadyExists."""
 
+    # Conversion: one step, in which a name gets a table of another format that was made beside the one it had.
+
+    @abstractmethod
+    def conversion_location(self, name: Name) -> str:
+        """Where the other table is made; it is found under the name only after the step."""
+
+    @abstractmethod
+    def convert_to_placed(self, name: Name, base: TableState, placed: Placed) -> str:
+        """Give the name of an Iceberg table, if it is at `base` still, to one of another format; CommitFailed if not.
+
+        The Iceberg table's files stay, and its last metadata, whose location is returned.
+        """
+
+    @abstractmethod
+    def convert_to_table(self, name: Name, placed: Placed, metadata: TableMetadata) -> TableState:
+        """Give the name of a table of another format to an Iceberg table; CommitFailed if it is another's by now."""
+
     def register_table(self, name: Name, metadata_location: str) -> TableState:
         """Take in a table that exists elsewhere, by one of its metadata files."""
         wanted = table_name(name)

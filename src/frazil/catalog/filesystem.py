@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from frazil.catalog.catalog import Catalog, Name, check_namespace_properties, no_such_table, table_exists_already
 from frazil.catalog.folder_table import FolderCommitter
 from frazil.catalog.folders import child_files, child_folders, folder_exists, remove_empty_folder
-from frazil.catalog.formats import Placed, drop_placed, recognise
+from frazil.catalog.formats import Placed, drop_placed, forget_converted, recognise
 from frazil.catalog.names import Namespace, TableName, namespace_name, table_name
 from frazil.errors import (
     AlreadyExists,
+    CommitFailed,
     FileMissing,
     InvalidName,
     MalformedMetadata,
@@ -135,6 +136,23 @@ class FilesystemCatalog(Catalog):
                 hint="leave the location out, or use a SQL catalog",
             )
 
+    def conversion_location(self, name: Name) -> str:
+        """In the table's own folder: while an Iceberg table is there, it is the table."""
+        return self.default_location(name)
+
+    def convert_to_placed(self, name: Name, base: TableState, placed: Placed) -> str:
+        return self.committer(name).retire(base)
+
+    def convert_to_table(self, name: Name, placed: Placed, metadata: TableMetadata) -> TableState:
+        wanted = table_name(name)
+        gone = CommitFailed(f"table {wanted} was changed by another writer", hint="open it again, and look")
+        if self.placed(wanted.parts) != placed:
+            raise gone
+        try:
+            return self.committer(wanted.parts).create(metadata)
+        except TableAlreadyExists:
+            raise gone from None
+
     def _require_free(self, name: TableName) -> None:
         self._require_namespace(name.namespace)
         if self.committer(name.parts).exists():
@@ -177,6 +195,8 @@ class FilesystemCatalog(Catalog):
         wanted = table_name(name)
         committer = self.committer(wanted.parts)
         try:
+            if committer.exists():  # what it was converted from would be found in its place
+                forget_converted(self.store, committer.folder, purge=purge)
             committer.drop(purge=purge)
         except TableNotFound:
             placed = self.placed(wanted.parts)

@@ -15,7 +15,8 @@ no later history. Three rules together prevent that:
 - Readers do not trust a version that the hint led to if the version before it is missing: they list the folder.
 
 Dropping a table is a commit like any other: the next version is created with a text that is no metadata, so a writer
-who comes later fails. After that the files are tidied away. A table created again in the folder goes on counting above
+who comes later fails. So is giving its folder to a table of another format (`retire`): what lies there already is the
+table from then on. After that the files are tidied away. A table created again in the folder goes on counting above
 the old one's numbers, so that writers of the old one cannot commit to it.
 """
 
@@ -54,6 +55,7 @@ from frazil.io.store import Store, may_have_applied
 
 HINT = "version-hint.text"
 _TOMBSTONE = json.dumps({"frazil-table": "dropped"}).encode()
+_LONGEST_TOMBSTONE = 200
 _ATTEMPTS = 5
 _CLOCK_TOLERANCE_MS = 60_000
 """How far the times of files in one store may be apart without telling which was first."""
@@ -94,7 +96,7 @@ class FolderCommitter(Committer):
         for _ in range(_ATTEMPTS):
             try:
                 data = self._store.read(version.location)
-                return None if data == _TOMBSTONE else parse_state(data, version.location)
+                return None if _is_dropped(data) else parse_state(data, version.location)
             except FileMissing:  # another writer has deleted this version since: there is a newer one
                 newer = self._newest()
                 if newer is None or newer == version:
@@ -150,9 +152,9 @@ class FolderCommitter(Committer):
 
     def _is_tombstone(self, version: Version) -> bool:
         try:
-            if self._store.size(version.location) != len(_TOMBSTONE):
+            if self._store.size(version.location) > _LONGEST_TOMBSTONE:
                 return False
-            return self._store.read(version.location) == _TOMBSTONE
+            return _is_dropped(self._store.read(version.location))
         except FileMissing:
             return False
 
@@ -227,6 +229,31 @@ class FolderCommitter(Committer):
         if purge:
             purge_files(self._store, state)
         self._tidy_dropped(tombstone)
+
+    def retire(self, base: TableState) -> str:
+        """Make the table disappear for another one in its folder, if it is at `base` still; CommitFailed if not.
+
+        Its files stay, and its last metadata, whose location is returned.
+        """
+        number = self._number(base)
+        kept = locations.join(self._metadata_folder, metadata_file_name(number, ambient.new_uuid()))
+        self._store.put_if_absent(kept, serialize_metadata(base.metadata))
+        # with a name of its own in it: that of another who drops the table must not be taken for ours
+        text = _TOMBSTONE[:-1] + f', "by": "{ambient.new_uuid()}"}}'.encode()
+        try:
+            tombstone = self._create(number + 1, "none", text, base.metadata)
+            try:
+                if not self._still_there(base):  # dropped meanwhile, and tidied away
+                    self._store.delete(tombstone.location)
+                    raise self._taken(number + 1)
+            except StoreError as error:
+                raise self._unknown(tombstone) from error
+        except CommitFailed:
+            self._store.delete(kept)
+            raise
+        with suppress(FrazilError):  # it is gone: what is left over does no harm
+            self._tidy_dropped(tombstone)
+        return kept
 
     def _check_own_files(self, metadata: TableMetadata) -> None:
         if not locations.same(metadata.location, self.folder):
@@ -394,6 +421,10 @@ class FolderCommitter(Committer):
         except FrazilError:
             return False  # readers find the version without it
         return True
+
+
+def _is_dropped(data: bytes) -> bool:
+    return data.startswith(_TOMBSTONE[:-1])
 
 
 def _same_version(left: TableMetadata, right: TableMetadata) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from frazil.catalog.definition import TableDefinition
 from frazil.catalog.folder_table import FolderCommitter
-from frazil.catalog.formats import open_placed, recognise
+from frazil.catalog.formats import LANCE, Placed, lance_folder, open_placed, recognise
 from frazil.catalog.names import TableName
 from frazil.catalog.staged import StagedTable
 from frazil.errors import InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
@@ -45,10 +45,12 @@ def location_of(name: str) -> str:
 
 def open_path(store: Store, name: str) -> IcebergTable | LanceTable | MixedTable:
     """The table at a location, of any format: a folder, or exactly the one of a metadata file; TableNotFound."""
+    place = location_of(name)
+    if lance_folder(store, place):
+        return open_placed(store, Placed(LANCE, place), place)
     try:
         return open_iceberg(store, name)
     except (TableNotFound, Unsupported):
-        place = location_of(name)
         placed = recognise(store, place)
         if placed is None:
             raise
