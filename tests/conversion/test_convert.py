@@ -26,9 +26,10 @@ from tests.lance.samples import every_type
 
 lance = pytest.importorskip("lance")
 
-SCHEMA = """id BIGINT NOT NULL COMMENT 'the key', b BOOLEAN, i INT, f FLOAT, d DOUBLE, n DECIMAL(20,3), day DATE, t TIME,
-    ts TIMESTAMP_NTZ, tz TIMESTAMPTZ, s STRING, u UUID, x FIXED[2], bin BINARY, st STRUCT<a: INT, in: STRUCT<b: STRING>>,
-    l ARRAY<BIGINT>, ls ARRAY<STRUCT<p: INT, q: STRING>>, m MAP<STRING, DOUBLE>"""
+SCHEMA = """id BIGINT NOT NULL COMMENT 'the key', b BOOLEAN, i INT, f FLOAT, d DOUBLE, n DECIMAL(20,3), day DATE,
+    t TIME, ts TIMESTAMP_NTZ, tz TIMESTAMPTZ, s STRING, u UUID, x FIXED[2], bin BINARY,
+    st STRUCT<a: INT, in: STRUCT<b: STRING>>, l ARRAY<BIGINT>, ls ARRAY<STRUCT<p: INT, q: STRING>>,
+    m MAP<STRING, DOUBLE>"""
 FULL = {
     "id": 1,
     "b": True,
@@ -284,7 +285,7 @@ def test_writers_who_come_too_late_are_told(lake: Lake) -> None:
         lambda: writers[4].restore(1),
         lambda: writers[5].refresh().append([{"id": 3}]),
     ):
-        with pytest.raises((Unsupported, CommitConflict), match="converted|does not go on top"):
+        with pytest.raises((Unsupported, CommitConflict), match=r"converted|does not go on top"):
             write()
     for change in (
         lambda: theirs.insert(pa.table({"id": [4]})),

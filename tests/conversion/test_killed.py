@@ -1,4 +1,4 @@
-"""A conversion that ends anywhere, or whose answer is lost: a table of one format or the other, with all of its rows."""
+"""A conversion that ends anywhere, or whose answer is lost: a table of one format or the other, with all rows."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class _Copy:
     def _after(
         self, before: LanceVersion, manifest: Manifest, config: Mapping[str, str], written: list[DataFragment]
     ) -> LanceVersion:
-        """A version in the place of another, which may be the last one of what the table was before it was Iceberg's."""
+        """A version in the place of another, which may be the sealed one of what the table was before."""
         body = Overwrite(fragments=written, schema=manifest.fields)
         transaction = new_transaction(before.version, overwrite=body)
         next_ = without_seal(apply(transaction, before))
