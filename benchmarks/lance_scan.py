@@ -1,8 +1,8 @@
 """Spark's scans of a Lance table beside those of the same rows in an Iceberg table: `python -m benchmarks.lance_scan`.
 
 Arguments: ROWS (10,000,000) and ROUNDS (3), and --json for `python -m benchmarks`. Both tables are read by Python
-workers through Arrow, in one session, the two taking turns. Beside them stands, without a target, the Iceberg table read
-by Spark's own Parquet reader. CPU seconds are those of the JVM and of all workers.
+workers through Arrow, in one session, the two taking turns. Beside them stands, without a target, the Iceberg table as
+Spark's own Parquet reader reads it. CPU seconds are those of the JVM and of all workers.
 """
 
 from __future__ import annotations
