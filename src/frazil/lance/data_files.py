@@ -204,7 +204,7 @@ def _translated(error: BaseException, location: str) -> Exception:
     lower = told.lower()
     if "not found" in lower or "no such file" in lower:
         return FileMissing(f"the Lance data file {location} is missing", hint="restore the file, or an earlier version")
-    if "not supported" in lower or "v1 metadata" in lower:
+    if any(text in lower for text in ("not supported", "v1 metadata", "unknown lance storage version")):
         return Unsupported(f"the Lance data file {location}: {told}", hint="see the versions of data files")
     if "permission" in lower or "access denied" in lower or "no space" in lower:
         return StoreError(f"{location}: {told}", hint="check the disk or the bucket, and its permissions")
