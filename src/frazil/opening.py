@@ -44,13 +44,13 @@ def open(  # noqa: A001 - frazil.open reads as what it does
     store = Stores(properties)
     place = locations.join(absolute_location(path))
     if change is None and not _is_metadata_name(place):
-        from frazil.catalog.formats import lance_folder
-        from frazil.catalog.mixed_folder import is_nested
+        from frazil.catalog.formats import LANCE, MIXED, table_in
 
-        if is_nested(store, place):
-            return _open_nested(store, place, relocate, primary_key)
-        if lance_folder(store, place):
-            return _lance_table(store, place, relocate)
+        placed = table_in(store, place)
+        if placed is not None and placed.format == MIXED:
+            return _open_nested(store, placed.location, relocate, primary_key)
+        if placed is not None and placed.format == LANCE:
+            return _lance_table(store, placed.location, relocate)
     table = open_in(store, path, relocate=relocate, alone=True)
     return _with_twin(store, table, place, relocate, change, primary_key)
 

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from frazil.catalog.formats import Placed
+from frazil import ambient
+from frazil.catalog.formats import ICEBERG, Placed
 from frazil.catalog.names import Namespace, TableName, namespace_name, table_name
 from frazil.catalog.next_metadata import read_state
 from frazil.errors import (
@@ -141,9 +142,9 @@ class Catalog(ABC):
 
     # Conversion: one step, in which a name gets a table of another format that was made beside the one it had.
 
-    @abstractmethod
-    def conversion_location(self, name: Name) -> str:
-        """Where the other table is made; it is found under the name only after the step."""
+    def conversion_location(self, name: Name, format_name: str) -> str:
+        """Where a table of that format is made; it is found under the name only after the step."""
+        return conversion_folder(self.default_location(name), format_name)
 
     @abstractmethod
     def convert_to_placed(self, name: Name, base: TableState, placed: Placed) -> str:
@@ -173,6 +174,14 @@ class Catalog(ABC):
     @abstractmethod
     def default_location(self, name: Name) -> str:
         """Where a new table of that name gets its files."""
+
+
+def conversion_folder(folder: str, format_name: str) -> str:
+    """Where a table is made that takes the place of one in a folder: there, if it is Iceberg's, else in one of its own.
+
+    Two who convert a table must not meet in one folder before the step that only one of them makes.
+    """
+    return folder if format_name == ICEBERG else locations.join(folder, f"{format_name}-{ambient.new_uuid().hex[:12]}")
 
 
 def _base_of(name: str) -> str | None:

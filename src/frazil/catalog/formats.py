@@ -38,25 +38,18 @@ def recognise(store: Store, folder: str) -> Placed | None:
     return Placed(MIXED, folder) if is_nested(store, folder) else None
 
 
-def lance_folder(store: Store, folder: str) -> bool:
-    """Whether a folder is a Lance table: also one in which an Iceberg table was before it was converted."""
+def table_in(store: Store, folder: str) -> Placed | None:
+    """The table of another format that a folder is known for: in it, or where an Iceberg table's last version says.
+
+    None if an Iceberg table is there.
+    """
     from frazil.catalog.folder_table import FolderCommitter
 
-    return recognise(store, folder) == Placed(LANCE, folder) and not FolderCommitter(store, folder).exists()
-
-
-def forget_converted(store: Store, folder: str, *, purge: bool) -> None:
-    """Of an Iceberg table that was a Lance table once, in the same folder: make that one be no table any more."""
-    from frazil.lance.layout import FOLDERS
-
-    if recognise(store, folder) != Placed(LANCE, folder):
-        return
-    drop_placed(store, Placed(LANCE, folder), purge=False)
-    if purge:
-        for name in FOLDERS:
-            store.delete_many([file.location for file in store.list(locations.join(folder, name))])
-        data = [file.location for file in store.list(locations.join(folder, "data"))]
-        store.delete_many([place for place in data if place.endswith(".lance")])
+    committer = FolderCommitter(store, folder)
+    if (moved := committer.moved()) is not None:
+        return Placed(moved.format, moved.location)
+    found = recognise(store, folder)
+    return None if found is None or committer.exists() else found
 
 
 def open_placed(store: Store, placed: Placed, name: str) -> LanceTable | MixedTable:

@@ -146,7 +146,7 @@ class PointerCatalog(Catalog):
                 )
         raise _changed(name)
 
-    def conversion_location(self, name: Name) -> str:
+    def conversion_location(self, name: Name, format_name: str) -> str:
         return f"{self._plain_location(table_name(name))}-{ambient.new_uuid().hex[:12]}"
 
     def convert_to_placed(self, name: Name, base: TableState, placed: Placed) -> str:
@@ -155,7 +155,12 @@ class PointerCatalog(Catalog):
 
     def convert_to_table(self, name: Name, placed: Placed, metadata: TableMetadata) -> TableState:
         state = TableState(metadata, write_metadata_file(self.store, metadata, None))
-        self._exchanged(table_name(name), placed, state.metadata_location, state)
+        try:
+            self._exchanged(table_name(name), placed, state.metadata_location, state)
+        except CommitFailed:
+            with suppress(FrazilError):
+                self.store.delete(state.metadata_location)
+            raise
         return state
 
     def _exchanged(self, name: TableName, old: str | Placed, new: str | Placed, settings: TableState) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from frazil.catalog.folders import remove_empty_folder
+from frazil.catalog.formats import LANCE
 from frazil.conversion import schemas
 from frazil.conversion.place import Place
 from frazil.conversion.states import Done, State, ordered
@@ -17,18 +18,15 @@ from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.scan import Scan, choose_snapshot
 from frazil.iceberg.table import IcebergTable
-from frazil.lance.apply import apply
-from frazil.lance.commit import follow, new_transaction
 from frazil.lance.history import History
-from frazil.lance.operations.append import next_field_id
+from frazil.lance.operations.append import next_field_id, overwrite_fragments
 from frazil.lance.operations.create import DEFAULT_FILE_VERSION, create_with, first_manifest
-from frazil.lance.operations.seal import without_seal
 from frazil.lance.plan import schema_bytes
-from frazil.lance.proto.messages import DataFragment, Manifest, Overwrite
+from frazil.lance.proto.messages import DataFragment, Manifest
 from frazil.lance.refs import Refs, Tag, check_tag_name
 from frazil.lance.schema import fields_of
 from frazil.lance.version import LanceVersion
-from frazil.lance.write import FileTarget, remove_files, remove_job
+from frazil.lance.write import FileTarget
 
 
 def turned(place: Place, table: IcebergTable, workers: Workers) -> Done:
@@ -37,7 +35,7 @@ def turned(place: Place, table: IcebergTable, workers: Workers) -> Done:
     states = ordered(table, MAIN)
     for state in states:
         _columns(table, state)
-    made = _Copy(place.location(), table, workers)
+    made = _Copy(place.location(LANCE), table, workers)
     try:
         versions = [made.version(state) for state in states]
         made.put_tags(states, versions)
@@ -90,7 +88,6 @@ class _Copy:
     root: str
     table: IcebergTable
     workers: Workers
-    _targets: list[FileTarget] = field(default_factory=list)
     _made: list[LanceVersion] = field(default_factory=list)
 
     @property
@@ -100,23 +97,19 @@ class _Copy:
     def version(self, state: State) -> LanceVersion:
         """A version with the rows of a state, after what is there."""
         columns, config = _columns(self.table, state)
-        found = self._history.newest()
-        if found is None:
+        if not self._made:
             manifest = first_manifest(columns, config=config)
-            written = self._written(state, manifest)
-            made = create_with(self._history, manifest, written)
+            made = create_with(self._history, manifest, self._written(state, manifest))
         else:
-            before = self._history.latest()
+            before = self._made[-1]
             manifest = Manifest(fields=fields_of(columns, next_field_id(before)))
-            manifest.data_format.version = before.file_version
-            made = self._after(before, manifest, config, self._written(state, manifest))
+            written = self._written(state, manifest)
+            made = overwrite_fragments(self._history, before, written, manifest, config=config)
         self._made.append(made)
         return made
 
     def _written(self, state: State, manifest: Manifest) -> list[DataFragment]:
-        version = manifest.data_format.version or DEFAULT_FILE_VERSION
-        target = FileTarget(self.root, schema_bytes(manifest), version).of_job()
-        self._targets.append(target)
+        target = FileTarget(self.root, schema_bytes(manifest), DEFAULT_FILE_VERSION)
         metadata, store = self.table.metadata, self.table.store
         snapshot, schema = choose_snapshot(metadata, ref=state.tags[0] if not state.is_last else None)
         scan = Scan(metadata, store, snapshot, schema)
@@ -125,36 +118,19 @@ class _Copy:
         tasks = list(scan.plan().tasks())
         return fragments(self.workers.run(work, tasks, _size)) if tasks else []
 
-    def _after(
-        self, before: LanceVersion, manifest: Manifest, config: Mapping[str, str], written: list[DataFragment]
-    ) -> LanceVersion:
-        """A version in the place of another, which may be the sealed one of what the table was before."""
-        body = Overwrite(fragments=written, schema=manifest.fields)
-        transaction = new_transaction(before.version, overwrite=body)
-        next_ = without_seal(apply(transaction, before))
-        next_.manifest.config.clear()
-        next_.manifest.config.update(config)
-        return follow(self._history, before, next_, transaction)
-
     def put_tags(self, states: list[State], versions: list[LanceVersion]) -> None:
-        """The tags, and no others that may have been there."""
+        """The tags, each of its version."""
         refs = Refs(self.table.store, self.root)
-        wanted = {name: version for state, version in zip(states, versions, strict=True) for name in state.tags}
-        for name in refs.tags():
-            if name not in wanted:
-                refs.drop_tag(name)
-        for name, version in wanted.items():
-            refs.put_tag(Tag(name, version.version, None, version.size), replace=True)
+        for state, version in zip(states, versions, strict=True):
+            for name in state.tags:
+                refs.put_tag(Tag(name, version.version, None, version.size))
 
     def abandon(self) -> None:
-        """Remove what was made: the Iceberg table is the table still."""
+        """Remove what was made, which is all that is in its folder: the Iceberg table is the table still."""
         store = self.table.store
         with suppress(FrazilError):
-            store.delete_many([one.location for one in reversed(self._made)])
-        for one in self._made:
-            remove_files(store, self.root, one.manifest.fragments)
-        for target in self._targets:
-            remove_job(store, target)
+            store.delete_many([file.location for file in store.list(self.root)])
+        remove_empty_folder(store, self.root)
 
 
 def _size(task: FileScanTask) -> int:

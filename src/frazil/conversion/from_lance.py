@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from frazil import ambient
 from frazil.catalog.definition import TableDefinition
+from frazil.catalog.formats import ICEBERG, LANCE
 from frazil.catalog.next_metadata import updated
 from frazil.conversion import schemas
 from frazil.conversion.from_iceberg import was_refused
@@ -24,6 +25,7 @@ from frazil.iceberg.refs import TAG, SnapshotRef
 from frazil.iceberg.requirements import Requirement
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.updates import SetSnapshotRef, Update, apply_updates
+from frazil.lance.feature_flags import is_sealed
 from frazil.lance.history import History
 from frazil.lance.operations.seal import seal, unseal
 from frazil.lance.plan import FragmentTask
@@ -46,10 +48,7 @@ def reopen(table: LanceTable) -> None:
 def turned(place: Place, table: LanceTable, workers: Workers) -> Done:
     """Make the Iceberg table, and give it the place of the other one."""
     states = _states(table)
-    history = History(table.store, table.location)
-    current = unseal(history, table.current_snapshot)  # another's conversion did not end
-    states[-1] = (current, states[-1][1])
-    made = _Copy(place.location(), table, workers)
+    made = _Copy(place.location(ICEBERG), table, workers)
     try:
         made.begin([version for version, _ in states])
         for version, tags in states:
@@ -57,29 +56,36 @@ def turned(place: Place, table: LanceTable, workers: Workers) -> Done:
     except BaseException:
         made.abandon()
         raise
-    return _swapped(place, table, history, current, made)
+    return _swapped(place, table, made)
 
 
-def _swapped(place: Place, table: LanceTable, history: History, current: LanceVersion, made: _Copy) -> Done:
+def _swapped(place: Place, table: LanceTable, made: _Copy) -> Done:
     """Seal the one, and give its name to the other."""
+    sealed: LanceVersion | None = None
+    current = table.current_snapshot
+    history = History(table.store, table.location)
     try:
-        sealed = seal(history, current, f"the Iceberg table {place.name}")
-    except FrazilError as error:
-        if was_refused(error):
-            made.abandon()
-        raise
-    try:
+        # one that is sealed has the same rows for ever: another's conversion did not end, or is about to
+        sealed = None if is_sealed(current.manifest) else seal(history, current, f"the Iceberg table {place.name}")
         state = place.to_iceberg(table.location, made.metadata)
     except FrazilError as error:
         if was_refused(error):
             made.abandon()
-            with suppress(FrazilError):  # else it stays sealed until it is converted again
-                unseal(history, sealed)
+            if sealed is not None:
+                _taken_back(place, table, history, sealed)
         raise
     snapshot = state.metadata.current_snapshot
     rows = 0 if snapshot is None else int(snapshot.summary.get("total-records", "0"))
     tags = sum(ref.is_tag for ref in state.metadata.refs.values())
     return Done(state.metadata.location, table.location, rows, tags)
+
+
+def _taken_back(place: Place, table: LanceTable, history: History, sealed: LanceVersion) -> None:
+    """Let a table be written to again that we sealed, and that is the table still."""
+    with suppress(FrazilError):  # else it stays sealed until it is converted again
+        now = place.opened()
+        if now.format == LANCE and now.location == table.location:
+            unseal(history, sealed)
 
 
 def _states(table: LanceTable) -> list[tuple[LanceVersion, tuple[str, ...]]]:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from frazil.catalog.catalog import Catalog
+from frazil.catalog.catalog import Catalog, conversion_folder
 from frazil.catalog.folder_table import FolderCommitter
 from frazil.catalog.formats import LANCE, Placed
 from frazil.catalog.names import TableName
-from frazil.errors import CommitFailed, TableAlreadyExists, Unsupported
+from frazil.errors import Unsupported
 from frazil.iceberg.committer import TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.io.store import Store
@@ -24,8 +24,8 @@ class Place:
     store: Store
     opened: Callable[[], Any]
     """The table as it is now."""
-    location: Callable[[], str]
-    """Where the other table is made."""
+    location: Callable[[str], str]
+    """Where a table of a format is made."""
     to_lance: Callable[[TableState, str], str]
     """An Iceberg table's name to a Lance table at a location; where the old one's last metadata is."""
     to_iceberg: Callable[[str, TableMetadata], TableState]
@@ -38,28 +38,24 @@ def in_catalog(catalog: Catalog, name: TableName, opened: Callable[[], Any]) -> 
         str(name),
         catalog.store,
         opened,
-        lambda: catalog.conversion_location(name.parts),
+        lambda wanted: catalog.conversion_location(name.parts, wanted),
         lambda base, root: catalog.convert_to_placed(name.parts, base, Placed(LANCE, root)),
         lambda root, metadata: catalog.convert_to_table(name.parts, Placed(LANCE, root), metadata),
     )
 
 
 def in_folder(store: Store, folder: str, opened: Callable[[], Any]) -> Place:
-    """A table by its folder, in which the other one is made too."""
+    """A table by its folder."""
     committer = FolderCommitter(store, folder)
 
-    def to_lance(base: TableState, _root: str) -> str:
+    def to_lance(base: TableState, root: str) -> str:
         if not committer.exists():
             raise Unsupported(
                 f"{base.metadata_location} belongs to a catalog, and is read here",
                 hint="convert the table by its name in the catalog",
             )
-        return committer.retire(base)
+        return committer.move(base, LANCE, root)
 
-    def to_iceberg(_root: str, metadata: TableMetadata) -> TableState:
-        try:
-            return committer.create(metadata)
-        except TableAlreadyExists as error:
-            raise CommitFailed(error.message, hint="open the table again") from error
-
-    return Place(folder, store, opened, lambda: folder, to_lance, to_iceberg)
+    return Place(
+        folder, store, opened, lambda wanted: conversion_folder(folder, wanted), to_lance, committer.create_after
+    )

@@ -21,8 +21,6 @@ _NUMBERED = re.compile(r"(\d{1,20})\.manifest")
 
 VERSIONS, TRANSACTIONS, DATA, DELETIONS, INDICES = "_versions", "_transactions", "data", "_deletions", "_indices"
 TAGS, BRANCHES, TREE = "_refs/tags", "_refs/branches", "tree"
-FOLDERS = (VERSIONS, TRANSACTIONS, DELETIONS, INDICES, "_refs", TREE)
-"""The folders of a table that hold nothing but what is Lance's; data files are in `data`, and end in `.lance`."""
 HINT = "latest_version_hint.json"
 MAIN = "main"
 

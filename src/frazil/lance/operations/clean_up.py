@@ -24,7 +24,6 @@ from frazil.lance.version import LanceVersion
 DAY_MS = 24 * 3600 * 1000
 OLDER_THAN_DAYS = 14
 UNVERIFIED_DAYS = 7
-_DATA_FILES = (".lance", ".blob")
 _FOLDERS = (layout.DATA, layout.DELETIONS, layout.TRANSACTIONS, layout.INDICES)
 
 
@@ -85,9 +84,7 @@ def _same(left: str | None, right: str | None) -> bool:
 
 def _listed(store: Store, folder: str) -> Iterable[FileInfo]:
     for name in _FOLDERS:
-        for file in store.list(locations.join(folder, name)):
-            if name != layout.DATA or file.location.endswith(_DATA_FILES):  # others are of a table that was converted
-                yield file
+        yield from store.list(locations.join(folder, name))
 
 
 def _removable(file: FileInfo, needed: set[str], verified: set[str], now: int, delete_unverified: bool) -> bool:

@@ -7,7 +7,7 @@ knows, of ours or others.
 
 from __future__ import annotations
 
-from frazil.lance.apply import Next, apply
+from frazil.lance.apply import apply
 from frazil.lance.commit import follow, new_transaction
 from frazil.lance.feature_flags import MOVED_TO, SEALED, check_writable, is_sealed
 from frazil.lance.history import History
@@ -30,12 +30,7 @@ def unseal(history: History, version: LanceVersion) -> LanceVersion:
     if not is_sealed(version.manifest):
         return version
     transaction = new_transaction(version.version, restore=Restore(version=version.version))
-    made = without_seal(apply(transaction, version, version))
-    return follow(history, version, made, transaction)
-
-
-def without_seal(made: Next) -> Next:
-    """A version to be, without what a sealed one before it had."""
+    made = apply(transaction, version, version)
     made.manifest.writer_feature_flags &= ~SEALED
     made.manifest.table_metadata.pop(MOVED_TO, None)
-    return made
+    return follow(history, version, made, transaction)
