@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,49 @@ def test_a_commit_while_it_is_converted(lake: Lake, kind: str) -> None:
     assert convert(place, TO[kind], Meddling(lake, 2)).rows == 3
     assert lake.table("db.t").format == TO[kind]
     assert [row["id"] for row in rows_of(lake.table("db.t").scan().to_arrow())] == [0, 1, 2]
+
+
+class Together(InProcess):
+    """Waits until another has moved its rows too."""
+
+    def __init__(self, barrier: threading.Barrier) -> None:
+        self._barrier = barrier
+
+    def run(self, work: Work, tasks: Sequence[Any], size: Callable[[Any], int]) -> list[bytes]:
+        done = super().run(work, tasks, size)
+        with suppress(threading.BrokenBarrierError):
+            self._barrier.wait(10)
+        return done
+
+
+@pytest.mark.parametrize("kind", TO)
+def test_two_who_convert_at_once(connect: Connect, tmp_path: Path, kind: str) -> None:
+    """One of them does it. What the other made is gone, and the table can be written to."""
+    connect(tmp_path).create_table("db.t", "id BIGINT", format=kind).append([{"id": 0}])
+    barrier = threading.Barrier(2)
+    outcomes: list[str] = []
+
+    def one() -> None:
+        lake = connect(tmp_path)
+        place = in_catalog(lake.catalog, table_name("db.t"), lambda: lake.table("db.t"))
+        try:
+            outcomes.append(convert(place, TO[kind], Together(barrier)).format)
+        except FrazilError as error:
+            outcomes.append(type(error).__name__)
+        finally:
+            barrier.abort()
+
+    threads = [threading.Thread(target=one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert TO[kind] in outcomes
+    assert set(outcomes) <= {TO[kind], "CommitFailed", "TableNotFound"}
+    lake = connect(tmp_path)
+    assert lake.table("db.t").format == TO[kind]
+    lake.table("db.t").append([{"id": 1}])
+    assert [row["id"] for row in rows_of(lake.table("db.t").scan().to_arrow())] == [0, 1]
 
 
 def _files(lake: Lake) -> list[Path]:
