@@ -56,6 +56,7 @@ QUESTIONS = (
         f"scan 4,000 rows, 5 % changed, {what} "
         for what in ("2 of 5 columns", "all columns", "key not selected", "key of text, selected")
     ),
+    *(f"8,000 rows of a Lance table (to Iceberg by Arrow), {query} " for query in ("2 of 5 columns", "all columns")),
     *("parquet: one small file ", "plan and start, 20 files ", "plan and start, 40 files "),
 )
 
