@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
@@ -326,6 +327,18 @@ def test_tables_without_rows(lake: Lake) -> None:
         assert lake.table("db.t").format == to
     lake.table("db.t").append([{"id": 1}])
     assert by_pyiceberg(lake, "db.t").to_pylist() == [{"id": 1}]
+
+
+def test_a_lake_that_is_copied(tmp_path: Path) -> None:
+    """Where a table is that was converted is told as a folder in the table's own."""
+    lake = frazil.connect(tmp_path / "a")
+    lake.create_table("db.t", "id BIGINT").append([{"id": 1}])
+    lake.convert_table("db.t", "lance")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    copied = frazil.connect(tmp_path / "b").table("db.t", format="lance")
+    copied.append([{"id": 2}])
+    assert rows_of(copied.scan().to_arrow()) == [{"id": 1}, {"id": 2}]
+    assert rows_of(lake.table("db.t").scan().to_arrow()) == [{"id": 1}]
 
 
 def test_upkeep_leaves_the_former_files(tmp_path: Path) -> None:

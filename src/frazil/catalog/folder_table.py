@@ -128,7 +128,7 @@ class FolderCommitter(Committer):
     def moved(self) -> Moved | None:
         """The table of another format that has this one's name now."""
         version = self._newest()
-        return None if version is None else _moved(self._text(version), version)
+        return None if version is None else self._moved(self._text(version), version)
 
     def _newest(self) -> Version | None:
         hinted = self._hinted()
@@ -167,6 +167,17 @@ class FolderCommitter(Committer):
             if number is not None and direct and locations.name(file.location).startswith("v"):
                 versions.setdefault(number, Version(number, file.location))
         return [versions[number] for number in sorted(versions)]
+
+    def _moved(self, data: bytes, version: Version) -> Moved | None:
+        if not data.startswith(_MOVED):
+            return None
+        try:
+            told = json.loads(data)
+            return Moved(str(told["format"]), locations.join(self.folder, str(told["folder"])), version)
+        except (ValueError, KeyError, TypeError) as error:
+            raise MalformedMetadata(
+                f"{version.location} does not say where the table is: {error!r}", hint="repair the file"
+            ) from error
 
     def _is_tombstone(self, version: Version) -> bool:
         return self._text(version) == _TOMBSTONE
@@ -260,12 +271,16 @@ class FolderCommitter(Committer):
         self._tidy_dropped(tombstone)
 
     def move(self, base: TableState, format_name: str, location: str) -> str:
-        """Give the name to a table of another format elsewhere, if this one is at `base` still; CommitFailed if not.
+        """Give the name to a table of another format, if this one is at `base` still; CommitFailed if not.
 
-        Its files stay, and its last metadata, whose location is returned.
+        That one is in a folder of this folder, so that both can be copied together. This one's files stay, and its
+        last metadata, whose location is returned.
         """
         number = self._number(base) + 1
-        text = json.dumps({"frazil-table": "moved", "format": format_name, "location": location}).encode()
+        inside = locations.relative_to(location, self.folder)
+        if not inside:
+            raise InvalidArgument(f"{location} is not in {self.folder}", hint="put the table into its folder")
+        text = json.dumps({"frazil-table": "moved", "format": format_name, "folder": inside.strip("/")}).encode()
         version = self._create(number, "none", text, base.metadata)
         try:
             if not self._still_there(base):  # dropped meanwhile, and tidied away
@@ -470,18 +485,6 @@ class FolderCommitter(Committer):
 
 def _is_no_metadata(data: bytes) -> bool:
     return data == _TOMBSTONE or data.startswith(_MOVED)
-
-
-def _moved(data: bytes, version: Version) -> Moved | None:
-    if not data.startswith(_MOVED):
-        return None
-    try:
-        told = json.loads(data)
-        return Moved(str(told["format"]), str(told["location"]), version)
-    except (ValueError, KeyError, TypeError) as error:
-        raise MalformedMetadata(
-            f"{version.location} does not say where the table is: {error!r}", hint="repair the file"
-        ) from error
 
 
 def _same_version(left: TableMetadata, right: TableMetadata) -> bool:
