@@ -88,7 +88,7 @@ def swapped_names_in_a_struct(lake: Lake, name: str) -> LanceTable:
     return table
 
 
-@case(6, ("b IS NULL", 5), ("b = 10", 0), ("b = 99", 1), smoke=True)
+@case(6, ("b IS NULL", 5), ("b = 10", 0), ("b = 99", 1))
 def a_dropped_name_used_again(lake: Lake, name: str) -> LanceTable:
     table = _pairs(lake, name)
     table.drop_columns("b")
@@ -114,7 +114,7 @@ def names_with_marks(lake: Lake, name: str) -> LanceTable:
 # Types
 
 
-@case(3, ("i > 3", 1), ("i = 1", 1), ("f > 0.4", 2), ("d = 1.50", 1), ("s.i = 7", 1), smoke=True)
+@case(3, ("i > 3", 1), ("i = 1", 1), ("f > 0.4", 2), ("d = 1.50", 1), ("s.i = 7", 1))
 def promotions(lake: Lake, name: str) -> LanceTable:
     rows = [{"i": 1, "f": 0.5, "d": Decimal("1.50"), "s": {"i": 7}}, {"i": None, "s": None}]
     table = made(lake, name, "i INT, f FLOAT, d DECIMAL(9,2), s STRUCT<i: INT>", rows)

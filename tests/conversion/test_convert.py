@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
@@ -23,6 +24,7 @@ from frazil.errors import (
 )
 from frazil.lake import Lake
 from tests.lance.samples import every_type
+from tests.s3_service import S3Bucket
 
 lance = pytest.importorskip("lance")
 
@@ -328,6 +330,18 @@ def test_tables_without_rows(lake: Lake) -> None:
     assert by_pyiceberg(lake, "db.t").to_pylist() == [{"id": 1}]
 
 
+def test_a_lake_that_is_copied(tmp_path: Path) -> None:
+    """Where a table is that was converted is told as a folder in the table's own."""
+    lake = frazil.connect(tmp_path / "a")
+    lake.create_table("db.t", "id BIGINT").append([{"id": 1}])
+    lake.convert_table("db.t", "lance")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    copied = frazil.connect(tmp_path / "b").table("db.t", format="lance")
+    copied.append([{"id": 2}])
+    assert rows_of(copied.scan().to_arrow()) == [{"id": 1}, {"id": 2}]
+    assert rows_of(lake.table("db.t").scan().to_arrow()) == [{"id": 1}]
+
+
 def test_upkeep_leaves_the_former_files(tmp_path: Path) -> None:
     """In a filesystem catalog both tables are in one folder."""
     lake = frazil.connect(tmp_path)
@@ -338,3 +352,28 @@ def test_upkeep_leaves_the_former_files(tmp_path: Path) -> None:
     table.clean_up(older_than=2**50, delete_unverified=True)
     assert rows_of(frazil.open(old).scan().to_arrow()) == [{"id": 1}]
     assert rows_of(frazil.open(tmp_path / "db" / "t").scan().to_arrow()) == [{"id": 1}, {"id": 2}]
+
+
+def test_tables_on_s3(s3_bucket: S3Bucket) -> None:
+    lake = frazil.connect(f"{s3_bucket.location}/lake", **s3_bucket.properties)
+    table = lake.create_table("db.t", "id BIGINT, v ARRAY<FLOAT>", properties={"v.arrow.fixed-size-list.size": "2"})
+    table.append([{"id": n, "v": [n, 0]} for n in range(5)])
+    table.manage_refs().create_tag("all").commit()
+    table.delete("id = 3")
+    for to in ("lance", "iceberg", "lance"):
+        lake.convert_table("db.t", to)
+        found = lake.table("db.t")
+        assert (found.format, found.scan().count(), found.scan(ref="all").count()) == (to, 4, 5)
+        found.append([{"id": 100, "v": [1, 1]}])
+        found.delete("id = 100")
+    lake.drop_table("db.t", purge=True)
+    assert not lake.table_exists("db.t")
+
+
+def test_tables_in_memory() -> None:
+    """Where Lance's files cannot be: that is said, and the table stays as it is."""
+    lake = frazil.connect("memory:")
+    lake.create_table("db.t", "id BIGINT").append([{"id": 1}])
+    with pytest.raises(Unsupported, match="Lance data files cannot be at"):
+        lake.convert_table("db.t", "lance")
+    assert lake.table("db.t").scan().count() == 1

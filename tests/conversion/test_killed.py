@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from frazil.catalog.names import table_name
+from frazil.catalog.formats import Placed
+from frazil.catalog.memory import MemoryCatalog
+from frazil.catalog.names import TableName, table_name
 from frazil.conversion.convert import convert
 from frazil.conversion.place import in_catalog
 from frazil.conversion.work import InProcess, Work
-from frazil.errors import CommitConflict, CommitFailed, CommitStateUnknown, FrazilError, StoreError
+from frazil.errors import CatalogError, CommitConflict, CommitFailed, CommitStateUnknown, FrazilError, StoreError
 from frazil.lake import Lake
 from tests.conversion.test_convert import by_pyiceberg, by_pylance, rows_of
 from tests.faults import Fault, FaultyStore
@@ -120,6 +122,44 @@ def test_a_lost_answer_to_the_step(tmp_path: Path, kind: str, at: str) -> None:
     check(after)
     after.convert_table("db.t", TO[kind])
     assert check(after) == TO[kind]
+
+
+class Lossy(MemoryCatalog):
+    """The answer to the step is lost, whether it was done or not; once, or for ever."""
+
+    lost: tuple[str, int] = ("", 0)
+
+    def _exchange(self, name: TableName, old: str | Placed, new: str | Placed) -> bool:
+        at, times = self.lost
+        if not times:
+            return super()._exchange(name, old, new)
+        self.lost = (at, times - 1)
+        if at == "after":
+            super()._exchange(name, old, new)
+        raise CatalogError("the connection broke", hint="try again", applied="unknown")
+
+
+@pytest.mark.parametrize("times", [1, 1000])
+@pytest.mark.parametrize("at", ["before", "after"])
+@pytest.mark.parametrize("kind", TO)
+def test_a_lost_answer_of_a_catalog(tmp_path: Path, kind: str, at: str, times: int) -> None:
+    at_once = {"commit.status-check.num-retries": "1", "commit.status-check.min-wait-ms": "1"}
+    lake = Lake(Lossy(warehouse=str(tmp_path)))
+    lake.create_table("db.t", "id BIGINT, name STRING", format=kind, properties=at_once).append(ROWS)
+    assert isinstance(lake.catalog, Lossy)
+    lake.catalog.lost = (at, times)
+    try:
+        assert lake.convert_table("db.t", TO[kind]).rows == 6
+    except CommitStateUnknown:
+        assert times > 1
+    else:
+        assert times == 1
+    lake.catalog.lost = ("", 0)
+    assert lake.table("db.t").format == (TO[kind] if at == "after" or times == 1 else kind)
+    assert rows_of(lake.table("db.t").scan().to_arrow()) == ROWS
+    lake.convert_table("db.t", TO[kind])
+    assert rows_of(lake.table("db.t").scan().to_arrow()) == ROWS
+    lake.table("db.t").append(ROWS)
 
 
 class Meddling(InProcess):

@@ -24,12 +24,19 @@ and what comes after it is an Iceberg table again, or nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from frazil import ambient
+from frazil.catalog.folder_versions import (
+    LONGEST_TEXT,
+    TOMBSTONE,
+    Moved,
+    Version,
+    is_no_metadata,
+    moved_text,
+    parse_moved,
+)
 from frazil.catalog.next_metadata import delete_removed, parse_state, read_state, settle, updated
 from frazil.catalog.purge import check_purge, purge_files
 from frazil.errors import (
@@ -56,30 +63,9 @@ from frazil.io import location as locations
 from frazil.io.store import Store, may_have_applied
 
 HINT = "version-hint.text"
-_TOMBSTONE = json.dumps({"frazil-table": "dropped"}).encode()
-_MOVED = b'{"frazil-table": "moved"'
-_LONGEST_TEXT = 4096
-"""How long a version can be at most that is no metadata."""
 _ATTEMPTS = 5
 _CLOCK_TOLERANCE_MS = 60_000
 """How far the times of files in one store may be apart without telling which was first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version of a folder's table: its number, and its file."""
-
-    number: int
-    location: str
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A table of another format that has the name of the one that was in a folder, and the version that says so."""
-
-    format: str
-    location: str
-    version: Version
 
 
 class FolderCommitter(Committer):
@@ -109,7 +95,7 @@ class FolderCommitter(Committer):
         for _ in range(_ATTEMPTS):
             try:
                 data = self._store.read(version.location)
-                return None if _is_no_metadata(data) else parse_state(data, version.location)
+                return None if is_no_metadata(data) else parse_state(data, version.location)
             except FileMissing:  # another writer has deleted this version since: there is a newer one
                 newer = self._newest()
                 if newer is None or newer == version:
@@ -123,12 +109,12 @@ class FolderCommitter(Committer):
     def exists(self) -> bool:
         """Whether there is a table."""
         version = self._newest()
-        return version is not None and not _is_no_metadata(self._text(version))
+        return version is not None and not is_no_metadata(self._text(version))
 
     def moved(self) -> Moved | None:
         """The table of another format that has this one's name now."""
         version = self._newest()
-        return None if version is None else _moved(self._text(version), version)
+        return None if version is None else parse_moved(self._text(version), self.folder, version)
 
     def _newest(self) -> Version | None:
         hinted = self._hinted()
@@ -169,12 +155,12 @@ class FolderCommitter(Committer):
         return [versions[number] for number in sorted(versions)]
 
     def _is_tombstone(self, version: Version) -> bool:
-        return self._text(version) == _TOMBSTONE
+        return self._text(version) == TOMBSTONE
 
     def _text(self, version: Version) -> bytes:
         """What a version says, if it may be no metadata; nothing otherwise."""
         try:
-            if self._store.size(version.location) > _LONGEST_TEXT:
+            if self._store.size(version.location) > LONGEST_TEXT:
                 return b""
             return self._store.read(version.location)
         except FileMissing:
@@ -208,22 +194,28 @@ class FolderCommitter(Committer):
                 hint=f"leave the location out: it is {self.folder}; a SQL catalog lets tables be anywhere",
             )
         version = self._newest()
-        if version is not None and (after is None or version != after.version):
+        if version is not None and after is None:
             if not self._is_tombstone(version):
-                raise TableAlreadyExists(f"there is a table in {self.folder}", hint="open it, or choose another name")
+                raise self._already_there()
             self._tidy_dropped(version)  # whoever dropped it did not come to the end
         number = max(self._highest_number(), 0 if version is None else version.number) + 1
         if after is not None:
+            if version != after.version:
+                raise self._already_there()
             number = after.version.number + 1  # where whoever drops that table meets us
         try:
             # Always the plain name: two who create a table at once must meet, whatever codecs they want.
             state = self._put(metadata, number, "none", None)
         except CommitFailed:
-            raise TableAlreadyExists(
-                f"there is a table in {self.folder}", hint="another writer has just created it"
-            ) from None
+            raise self._already_there() from None
+        if after is not None and not self._store.exists(after.version.location):  # dropped meanwhile, and tidied away
+            self._store.delete(state.metadata_location)
+            raise self._already_there()
         self._write_hint(number)
         return state
+
+    def _already_there(self) -> TableAlreadyExists:
+        return TableAlreadyExists(f"there is a table in {self.folder}", hint="open it, or choose another name")
 
     def check_drop(self, *, purge: bool) -> TableState:
         """The table to drop; TableNotFound, or Unsupported if its files may not be deleted."""
@@ -246,7 +238,7 @@ class FolderCommitter(Committer):
             if not purge:
                 self._store.put_if_absent(kept, serialize_metadata(state.metadata))
             try:
-                tombstone = self._create(number + 1, "none", _TOMBSTONE, state.metadata)
+                tombstone = self._create(number + 1, "none", TOMBSTONE, state.metadata)
             except CommitFailed:
                 self._store.delete(kept)
                 continue
@@ -260,12 +252,13 @@ class FolderCommitter(Committer):
         self._tidy_dropped(tombstone)
 
     def move(self, base: TableState, format_name: str, location: str) -> str:
-        """Give the name to a table of another format elsewhere, if this one is at `base` still; CommitFailed if not.
+        """Give the name to a table of another format, if this one is at `base` still; CommitFailed if not.
 
-        Its files stay, and its last metadata, whose location is returned.
+        That one is in a folder of this folder, so that both can be copied together. This one's files stay, and its
+        last metadata, whose location is returned.
         """
         number = self._number(base) + 1
-        text = json.dumps({"frazil-table": "moved", "format": format_name, "location": location}).encode()
+        text = moved_text(format_name, self.folder, location)
         version = self._create(number, "none", text, base.metadata)
         try:
             if not self._still_there(base):  # dropped meanwhile, and tidied away
@@ -295,7 +288,7 @@ class FolderCommitter(Committer):
         number = moved.version.number + 1
         tombstone = Version(number, locations.join(self._metadata_folder, hadoop_file_name(number)))
         try:
-            self._store.put_if_absent(tombstone.location, _TOMBSTONE)
+            self._store.put_if_absent(tombstone.location, TOMBSTONE)
         except AlreadyExists:
             raise self._taken(number) from None
         self._tidy_dropped(tombstone)
@@ -466,22 +459,6 @@ class FolderCommitter(Committer):
         except FrazilError:
             return False  # readers find the version without it
         return True
-
-
-def _is_no_metadata(data: bytes) -> bool:
-    return data == _TOMBSTONE or data.startswith(_MOVED)
-
-
-def _moved(data: bytes, version: Version) -> Moved | None:
-    if not data.startswith(_MOVED):
-        return None
-    try:
-        told = json.loads(data)
-        return Moved(str(told["format"]), str(told["location"]), version)
-    except (ValueError, KeyError, TypeError) as error:
-        raise MalformedMetadata(
-            f"{version.location} does not say where the table is: {error!r}", hint="repair the file"
-        ) from error
 
 
 def _same_version(left: TableMetadata, right: TableMetadata) -> bool:
