@@ -158,6 +158,16 @@ def test_a_command_whose_rows_others_change_meanwhile_is_worked_out_again(spark,
     some.check(spark)
 
 
+def test_changes_of_another_partition_are_no_conflict(spark, sql, some, lake, monkeypatch):
+    other = lake.table(some.name[5:])
+    meanwhile(monkeypatch, 9, lambda: other.ingest([{"op": "c", "id": 1000, "name": "late", "region": "ap"}]))
+    sql(f"UPDATE {some.name} SET name = 'mine' WHERE region = 'eu' AND name <> 'x'")
+    assert len([one for one in some.table.refresh().change_store.snapshots if "tx.begin.signature" in one.summary]) == 4
+    some.rows |= {key: (key, "mine", "eu") for key, row in some.rows.items() if row[2] == "eu"}
+    some.rows[1000] = (1000, "late", "ap")
+    some.check(spark)
+
+
 def in_rows(spark, keyed):
     return [tuple(row) for row in spark.table(keyed.name).collect()]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidArgument
 from frazil.iceberg.row_changes import RowChanges
+from frazil.model.expressions import AlwaysTrue
 from frazil.spark.changes.cardinality import named_violations
 from frazil.spark.mixed.again import until_committed
 from frazil.spark.mixed.layout import columns_of_changes, gathered, own_columns
@@ -51,15 +52,17 @@ def _write(handle: MixedHandle, command: Command, changes: DataFrame) -> RowChan
     from pyspark.sql import DataFrame
 
     target = Target.of(handle.table, handle.schema)
+    # what it reads of the table besides the rows that it may change is all of it
+    read = read_point(handle, AlwaysTrue() if command.reads_itself else command.depends_on())
     schema, transforms = target.schema, Transforms(command.bridge.name)
     given = list(changes._jdf.columns())
     if given[:1] != [OPERATION]:  # a MERGE that only inserts
         named = DataFrame(changes._jdf.toDF(_texts(changes, schema.columns)), changes.sparkSession)
         rows = gathered(named, target, transforms, own_columns(schema))
-        return write_changes(target, rows, NewRows(schema, target.keys), read=read_point(handle))
+        return write_changes(target, rows, NewRows(schema, target.keys), read=read)
     sources = columns_of_changes(schema, given[1:-1], OLD_ROW, OPERATION)
     rows = gathered(changes, target, transforms, sources)
-    return write_changes(target, rows, OldAndNew(schema, target.keys), read=read_point(handle))
+    return write_changes(target, rows, OldAndNew(schema, target.keys), read=read)
 
 
 def _texts(frame: DataFrame, names: object) -> object:
