@@ -63,6 +63,16 @@ def test_merge(spark, sql, keyed):
     keyed.check(spark)
 
 
+def test_a_merge_into_a_large_table_looks_at_rows_that_may_match(spark, sql, some, monkeypatch):
+    monkeypatch.setattr("frazil.spark.changes.command._LARGE", 1)
+    sql(
+        f"MERGE INTO {some.name} t USING (SELECT id * 3 AS id FROM range(5)) s ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET name = 'm' WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, 'n')"
+    )
+    some.rows |= {key: (key, "m", "eu") for key in (0, 3, 6, 9)} | {12: (12, "n", None)}
+    some.check(spark)
+
+
 def test_commands_from_python(spark, some):
     from pyspark.sql.functions import expr
 
