@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidArgument
 from frazil.iceberg.row_changes import RowChanges
+from frazil.mixed.transactions import ReadPoint
 from frazil.model.expressions import AlwaysTrue
 from frazil.spark.changes.cardinality import named_violations
 from frazil.spark.mixed.again import until_committed
@@ -40,20 +41,20 @@ def change_rows(handle: MixedHandle, command: Command) -> RowChanges:
     def attempt(at: MixedHandle) -> RowChanges:
         asked = command if at is handle else command.on(at)
         with asked.narrowed() as narrowed, named_violations(narrowed):
-            return _write(at, narrowed, narrowed.old_and_new())
+            # what it reads of the table besides the rows that it may change is all of it
+            read = read_point(at, AlwaysTrue() if asked.reads_itself else narrowed.depends_on())
+            return _write(at, narrowed, narrowed.old_and_new(), read)
 
     done = until_committed(handle, attempt)
     handle.table.refresh()
     return done
 
 
-def _write(handle: MixedHandle, command: Command, changes: DataFrame) -> RowChanges:
+def _write(handle: MixedHandle, command: Command, changes: DataFrame, read: ReadPoint) -> RowChanges:
     """Write what a command changes. Refused if others changed rows since the table was read."""
     from pyspark.sql import DataFrame
 
     target = Target.of(handle.table, handle.schema)
-    # what it reads of the table besides the rows that it may change is all of it
-    read = read_point(handle, AlwaysTrue() if command.reads_itself else command.depends_on())
     schema, transforms = target.schema, Transforms(command.bridge.name)
     given = list(changes._jdf.columns())
     if given[:1] != [OPERATION]:  # a MERGE that only inserts
