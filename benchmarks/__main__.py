@@ -35,6 +35,8 @@ class Sizes:
     spark_files: tuple[int, ...] = (10_000, 100_000)
     lance_rows: int = 1_000_000
     lance_versions: tuple[int, int] = (10, 1_000)
+    mixed_stream: tuple[int, int, int] = (10_000_000, 1_000_000, 100)
+    """Rows of a mixed table, changes that stream into it, and commits that bring them."""
     fresh: bool = True
     """Whether each measurement has a process of its own."""
 
@@ -50,6 +52,7 @@ QUICK = Sizes(
     spark_files=(20, 40),
     lance_rows=2_000,
     lance_versions=(2, 4),
+    mixed_stream=(4_000, 400, 4),
     fresh=False,
 )
 
@@ -96,6 +99,7 @@ class Bench:
         yield from self.writing_from_spark()
         yield from self.changing_on_spark()
         yield from self.merging_on_spark()
+        yield from self.streaming_changes()
         repeat = 5 if self.sizes.fresh else 1
         yield from spark_scan.lines(
             self.folder / "scan", self.sizes.spark_rows, self.sizes.spark_files, self.sizes.rounds, repeat
@@ -167,6 +171,10 @@ class Bench:
     def changing_on_spark(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.spark_changes", self.sizes.spark_rows, self.sizes.rounds, "--json")
         yield from spark_changes.lines(told)
+
+    def streaming_changes(self) -> Iterator[Line]:
+        told = _python("-m", "benchmarks.mixed_stream", *self.sizes.mixed_stream, "--json")
+        yield from (Line(**line) for line in json.loads(told))
 
     def merging_on_spark(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.mixed_spark", self.sizes.spark_rows // 2, self.sizes.rounds, "--json")

@@ -42,7 +42,7 @@ class ToldChanges:
             raise Unsupported(
                 "an update without its old row needs a table whose partition follows from the key: the old row may be "
                 "in another partition",
-                hint="give update_before rows, or partition by key columns",
+                hint="give update_before rows of all updates, or ingest a Spark DataFrame that has none",
             )
         if len(actions):
             self._before = actions[-1:], [column.slice(len(column) - 1) for column in values]
@@ -88,7 +88,7 @@ class OneOrder:
         """Refuse changes without a place, and two of one key with the same, but an update's rows."""
         missing = next((name for name, column in zip(self.order, places, strict=True) if column.null_count), None)
         if missing is not None:
-            raise InvalidValue(f"a change has no {missing}, which says when it happened", hint="give all of them one")
+            raise without_place(missing)
         values = [comparable(column) for column in (*keys, *places)]
         if self._before is not None:
             before, last = self._before
@@ -102,16 +102,26 @@ class OneOrder:
             self._before = actions[-1:], [column.slice(len(column) - 1) for column in values]
 
     def _refused(self, key: Sequence[Any]) -> InvalidValue:
-        shown = ", ".join(f"{name} = {value!r}" for name, value in zip(self.keys, key, strict=True))
-        if self.order:
-            return InvalidValue(
-                f"two changes of the key {shown} have the same {', '.join(self.order)}",
-                hint="order by columns that tell all changes of a key apart",
-            )
+        return unclear_order(self.keys, key, self.order)
+
+
+def without_place(column: str) -> InvalidValue:
+    """The error for a change of which nobody knows when it happened."""
+    return InvalidValue(f"a change has no {column}, which says when it happened", hint="give all of them one")
+
+
+def unclear_order(keys: Sequence[str], key: Sequence[Any], order: Sequence[str]) -> InvalidValue:
+    """The error for changes of a key of which nobody knows which came first."""
+    shown = ", ".join(f"{name} = {value!r}" for name, value in zip(keys, key, strict=True))
+    if order:
         return InvalidValue(
-            f"there are several changes of the key {shown}, and nothing says which came first",
-            hint="name the column that says when each happened: order='ts'",
+            f"two changes of the key {shown} have the same {', '.join(order)}",
+            hint="order by columns that tell all changes of a key apart",
         )
+    return InvalidValue(
+        f"there are several changes of the key {shown}, and nothing says which came first",
+        hint="name the column that says when each happened: order='ts'",
+    )
 
 
 def replacing(

@@ -248,6 +248,11 @@ class TableHandle(ABC):
         """DELETE, UPDATE or MERGE; what changed."""
         self._refuse(f"has no {command.kind.upper()}")
 
+    @property
+    def replaces_by_key(self) -> bool:
+        """Whether rows that are appended take the place of those with their keys."""
+        return False
+
     def ingest(self, bridge: Bridge, options: Mapping[str, str], rows: DataFrame) -> None:
         """Apply change data: the option `operation` names the column that says what happened to each row."""
         self._refuse("takes no change data")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from frazil.lake import Lake
 from frazil.mixed.table import MixedTable
+from tests.spark.mixed.conftest import WAYS
 
 SCHEMA = "id BIGINT NOT NULL, name STRING, region STRING"
 PARTITIONINGS: dict[str, list[str]] = {"whole": [], "by key": ["bucket(2, id)"], "by region": ["region"]}
+
+_WAYS = itertools.cycle(WAYS.values())
 
 Rows = dict[int, tuple[Any, ...]]
 
@@ -43,9 +47,11 @@ class Keyed:
         return [one.snapshot_id for one in self.table.refresh().snapshots if "added-data-files" in one.summary]
 
     def check(self, spark: Any) -> None:
-        """Spark, a table opened anew, and the table's own object find the rows."""
+        """Spark in one of its ways to read, a table opened anew, and the table's own object find the rows."""
         wanted = sorted(self.rows.values(), key=repr)
-        assert sorted(map(tuple, spark.table(self.name).collect()), key=repr) == wanted
+        options = next(_WAYS)
+        found = spark.read.options(**options).table(self.name).collect()
+        assert sorted(map(tuple, found), key=repr) == wanted, options
         opened: Any = self.lake.table(self.name.removeprefix("lake."))
         assert in_process(opened) == wanted
         assert in_process(self.table.refresh()) == wanted

@@ -86,8 +86,9 @@ def test_what_is_not_clear_is_refused_and_changes_nothing(spark, lake, name):
         ([("insert", None, 7, "a", "eu")], "ts", "a change has no ts"),
         (two, "when", "no column 'when'"),
     ):
+        given = frame(spark, *changes)
         with pytest.raises(FrazilError, match=told):
-            keyed.table.ingest(frame(spark, *changes), order=order)
+            keyed.table.ingest(given if order else given.drop("ts"), order=order)
     with pytest.raises(FrazilError, match="no column 'kind'"):
         keyed.table.ingest(frame(spark, *two), "kind")
     with pytest.raises(FrazilError, match="no column 'more'"):
@@ -99,17 +100,34 @@ def test_what_is_not_clear_is_refused_and_changes_nothing(spark, lake, name):
     assert {file.location for file in store.store.list(f"{store.location}/data")} == kept
 
 
-def test_updates_without_old_rows_need_partitions_by_key(spark, lake, name):
-    keyed = Keyed(lake, name, ["region"]).filled(3)
+def test_old_rows_that_are_not_told_are_found_in_any_partition(spark, lake, name):
+    keyed = Keyed(lake, name, ["region"]).filled(6)
+    changes = [("u", 1, 0, "x", "ap"), ("u", 2, 0, "y", "us"), ("d", 3, 1, None, None), ("c", 4, 1, "back", "eu")]
+    keyed.table.ingest(frame(spark, *changes, ("c", 1, 40, "new", None), ("d", 5, 2, None, "us")), order="ts")
+    keyed.rows |= {0: (0, "y", "us"), 1: (1, "back", "eu"), 40: (40, "new", None)}
+    del keyed.rows[2]
+    keyed.check(spark)
+    before = keyed.versions
+    for changes, told in (
+        ([("u", 1, 7, "a", "eu"), ("d", 1, 7, "a", "eu")], "two changes of the key id = 7 have the same ts"),
+        ([("u", 1, 7, "a", "eu"), ("z", 2, 7, "a", "eu")], "operation 'z', which is unknown"),
+        ([("u", 1, None, "a", "eu")], "primary key"),
+        ([("u", None, 7, "a", "eu")], "a change has no ts"),
+    ):
+        with pytest.raises(FrazilError, match=told):
+            keyed.table.ingest(frame(spark, *changes), order="ts")
     with pytest.raises(Unsupported, match="update without its old row"):
-        keyed.table.ingest(frame(spark, ("update_after", 1, 1, "a", "ap")), order="ts")
+        keyed.table.ingest(
+            frame(spark, ("-U", 1, 0, "y", "us"), ("+U", 1, 0, "z", "us"), ("+U", 1, 3, "z", "us")), order="ts"
+        )
+    assert keyed.versions == before
     keyed.check(spark)
 
 
 def test_a_batch_is_applied_once(spark, lake, name):
     keyed = Keyed(lake, name, [])
     for _ in range(2):
-        keyed.table.ingest(frame(spark, ("insert", 1, 7, "a", "eu")), batch_id="monday")
+        keyed.table.ingest(frame(spark, ("insert", 1, 7, "a", "eu")), order="ts", batch_id="monday")
     keyed.rows = {7: (7, "a", "eu")}
     keyed.check(spark)
 
@@ -198,3 +216,25 @@ def test_a_stream_reads_the_changes_and_goes_on_where_it_was(spark, sql, lake, n
     expire_changes(table.refresh(), older_than_ms=10**15)
     sql(f"DELETE FROM {name} WHERE id = 2")
     assert taken() == sorted([*first, ("DELETE", 1, "a"), ("INSERT", 1, "c"), ("DELETE", 2, "b")])
+
+
+def test_a_stream_of_updates_replaces_what_has_their_keys(spark, lake, name, tmp_path, folder):
+    """Counts by key, of which a batch brings those that changed."""
+    keyed = Keyed(lake, name, [], **{"write.upsert.enabled": "true"})
+    source, put = folder
+
+    def taken():
+        rows = spark.readStream.schema(CHANGES).json(str(source)).groupBy("id").count()
+        counted = rows.selectExpr("id", "cast(count AS STRING) AS name", "'eu' AS region")
+        writer = counted.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path / "at"))
+        writer.trigger(availableNow=True).toTable(name).awaitTermination(120)
+
+    put(1, *((("", 0, number, "x", "eu")) for number in (1, 2, 2)))
+    taken()
+    put(2, *((("", 0, number, "x", "eu")) for number in (2, 3)))
+    taken()
+    keyed.rows = {1: (1, "1", "eu"), 2: (2, "3", "eu"), 3: (3, "1", "eu")}
+    keyed.check(spark)
+    lake.table(name[5:]).update_properties().set("write.upsert.enabled", "false").commit()
+    with pytest.raises(Unsupported, match="output mode update"):
+        taken()

@@ -12,6 +12,7 @@ from frazil.errors import InvalidArgument
 from frazil.iceberg.read import METADATA_COLUMNS
 from frazil.iceberg.table import IcebergTable
 from frazil.mixed.pair import SnapshotPair, choose_pair
+from frazil.mixed.properties import UPSERT_ENABLED
 from frazil.mixed.table import MixedTable
 from frazil.model.schema import Schema
 from frazil.spark.describe import READ, WRITE
@@ -223,6 +224,10 @@ class MixedHandle(TableHandle):
 
         self.refuse_unless_written()
         return change_rows(self, command)
+
+    @property
+    def replaces_by_key(self) -> bool:
+        return self.base.metadata.property_reader.get(UPSERT_ENABLED)
 
     def ingest(self, bridge: Bridge, options: Mapping[str, str], rows: DataFrame) -> None:
         from frazil.spark.mixed.ingest import ingest

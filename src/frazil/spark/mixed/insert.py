@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from frazil.errors import InvalidArgument
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.upsert import several_rows
-from frazil.mixed.properties import UPSERT_ENABLED
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.spark.changes.once import made_once
 from frazil.spark.mixed.again import rows_of, until_committed
@@ -47,8 +46,7 @@ def insert(
     handle.refuse_unless_written()
     rows = by_position(rows, handle.schema, bridge.classes)
     if mode == "append":
-        upserts = handle.table.base_store.metadata.property_reader.get(UPSERT_ENABLED)
-        done = (upsert if upserts else append)(bridge, handle, rows, options)
+        done = (upsert if handle.replaces_by_key else append)(bridge, handle, rows, options)
     else:
         where: Expression = row_filter(conditions, handle.schema) if mode == "overwrite" else AlwaysTrue()
         is_dynamic = folded(options).get("overwrite-mode") == "dynamic" and isinstance(where, AlwaysTrue)
@@ -82,7 +80,7 @@ def upsert(bridge: Bridge, handle: MixedHandle, rows: DataFrame, options: Mappin
         return write_changes(target, by_key(rows, target.keys), told, batch=batch, properties=properties)
     with made_once(rows, bridge.classes) as made:
         _refuse_twice(made, target)
-        return replace_rows(bridge, handle, made, _with_keys_of(made, target), options)
+        return replace_rows(bridge, handle, made, with_keys_of(made, target), options)
 
 
 def overwrite(
@@ -127,7 +125,7 @@ def replace_rows(
     return until_committed(handle, attempt)
 
 
-def _with_keys_of(rows: DataFrame, target: Target) -> Callable[[DataFrame], DataFrame]:
+def with_keys_of(rows: DataFrame, target: Target) -> Callable[[DataFrame], DataFrame]:
     """The rows of a table that have the key of one of these."""
     from pyspark.sql import functions
 

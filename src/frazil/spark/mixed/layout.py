@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frazil.iceberg import properties as props
 from frazil.mixed.properties import TARGET_FILE_SIZE
@@ -68,7 +68,7 @@ def own_columns(schema: Schema) -> Callable[[int], Column]:
 
 
 def columns_of_changes(schema: Schema, names: Sequence[str], old: str, operation: str) -> Callable[[int], Column]:
-    """Columns of rows as they become, under their `names`, or of rows that go as they were."""
+    """Columns of rows as they become, under their `names` if they are told, or of rows that go as they were."""
 
     def column(number: int) -> Column:
         from pyspark.sql import functions
@@ -76,12 +76,14 @@ def columns_of_changes(schema: Schema, names: Sequence[str], old: str, operation
         [first, *inner] = schema.path_ids(number)
         place = next(place for place, field in enumerate(schema.fields) if field.id == first)
         path = [schema.fields[place].name, *(_name(schema, one) for one in inner)]
-        new: Any = functions.col(quoted_name(names[place]))
-        was: Any = functions.col(quoted_name(old))
-        for step in path[1:]:
-            new = new.getField(step)
+        was = functions.col(quoted_name(old))
         for step in path:
             was = was.getField(step)
+        if not names:  # a DELETE, whose rows all go
+            return was
+        new = functions.col(quoted_name(names[place]))
+        for step in path[1:]:
+            new = new.getField(step)
         return functions.when(functions.col(quoted_name(operation)) == 1, was).otherwise(new)
 
     return column

@@ -135,10 +135,11 @@ def run_tasks(rows: DataFrame, work: Work, store: Store, location: str) -> list[
 
 def remove_rest(store: Store, location: str, transaction: int, keep: Iterable[str] = ()) -> None:
     """Remove the files of a transaction that are not part of the table, as far as that is possible."""
-    kept = set(keep)
+    kept = {locations.name(one) for one in keep}  # which no other file has
     with suppress(FrazilError):
         found = (file.location for file in store.list(f"{location.rstrip('/')}/data"))
-        store.delete_many([one for one in found if transaction_of(one) == transaction and one not in kept])
+        rest = [one for one in found if transaction_of(one) == transaction and locations.name(one) not in kept]
+        store.delete_many(rest)
 
 
 def by_places(rows: DataFrame) -> DataFrame:
