@@ -107,10 +107,11 @@ def test_only_partitions_and_keys_that_are_asked_for_are_merged(lake, table):
     assert source.plan(AlwaysTrue()).tasks
 
 
-def test_too_many_deletes_are_joined(spark, table, monkeypatch):
+def test_too_many_deletes_are_joined(spark, lake, table, monkeypatch):
     plan = spark.table(table.name)._jdf.queryExecution().optimizedPlan().toString()
     assert "LeftAnti" not in plan
-    monkeypatch.setattr(mixed_scan, "MOST_BROADCAST", 3)
+    assert mixed_scan.most_deletes(source_of(resolve(lake, table.name.split(".")[1:]), None), spark) > 100_000
+    monkeypatch.setattr(mixed_scan, "most_deletes", lambda _source, _spark: 3)
     frame = spark.table(table.name)
     assert "LeftAnti" in frame._jdf.queryExecution().optimizedPlan().toString()
     assert found(spark, table.name) == sorted(table.rows.values(), key=repr)
