@@ -261,16 +261,18 @@ def test_a_table_without_a_key_is_read_as_iceberg_is(spark, lake, name):
     assert format_named("mixed").again(lake, json.loads(handle.key)).key == handle.key
 
 
-@pytest.mark.parametrize("place", ["memory", "path"])
-def test_tables_that_are_in_no_catalog_are_frames_too(spark, tmp_path, place):
+@pytest.mark.parametrize("place", ["memory", "nested", "sibling"])
+def test_tables_that_are_in_no_catalog_are_frames_too(spark, lake, tmp_path, place):
     from tests.mixed.tables import new_table, row
 
-    made = new_table(partition_by=("region",), folder=str(tmp_path / "t") if place == "path" else None)
+    folder, layout = (None, "nested") if place == "memory" else (str(tmp_path / "t"), place)
+    made = new_table(partition_by=("region",), folder=folder, layout=layout)
     made.append([row(n) for n in range(10)])
     made.upsert([row(3, "b"), row(4, "c")])
     made.delete("id = 5")
     names = {one.id: one.name for one in made.to_spark(spark, where="id < 7", columns=["id", "name"]).collect()}
     assert names == {0: "a", 1: "a", 2: "a", 3: "b", 4: "c", 6: "a"}
-    if place == "path":
+    if folder is not None:
+        assert spark.sql(f"SELECT count(*) FROM lake.`{folder}`").collect() == [(9,)]
         assert spark.read.format("frazil").load(str(tmp_path / "t")).count() == 9
         assert spark.read.format("frazil").option("frazil.scan", "arrow").load(str(tmp_path / "t")).count() == 9
