@@ -378,8 +378,8 @@ class Lake:
         return self.catalog.table_exists(name)
 
     def drop_table(self, name: Name, *, purge: bool = False) -> None:
-        """Forget a table; with `purge` delete its files too. The change store of a mixed table goes with it only."""
-        self._refuse_change_store(name, "dropped")
+        """Forget a table; with `purge` delete its files too. Stores of a mixed table go with it only."""
+        self._refuse_store(name, "dropped")
         twin = self._change_store_of(name)
         self.catalog.drop_table(name, purge=purge)
         if twin is not None:
@@ -397,18 +397,19 @@ class Lake:
 
         return properties.get(CHANGE_IDENTIFIER)
 
-    def _refuse_change_store(self, name: Name, done: str) -> None:
-        """Unsupported for the change store of a table that is there: that table would be lost with it."""
+    def _refuse_store(self, name: Name, done: str) -> None:
+        """Unsupported for a store of a mixed table that is there: that table would be lost with it."""
         wanted = table_name(name)
         base = change_store_base(wanted)
-        if base is not None and self._change_store_of(base.parts) == str(wanted):
-            raise Unsupported(
-                f"{wanted} cannot be {done}: it is the change store of {base}", hint=f"name {base}, which has it inside"
-            )
+        of: object = base if base is not None and self._change_store_of(base.parts) == str(wanted) else None
+        if len(wanted.namespace) > 1 and self.catalog.table_exists(wanted.namespace):
+            of = ".".join(wanted.namespace)
+        if of is not None:
+            raise Unsupported(f"{wanted} cannot be {done}: it is a store of {of}", hint=f"name {of} itself")
 
     def rename_table(self, name: Name, to: Name) -> None:
         """Give a table another name. Its files stay where they are."""
-        self._refuse_change_store(name, "renamed")
+        self._refuse_store(name, "renamed")
         self.catalog.rename_table(name, to)
 
     def register_table(self, name: Name, metadata_location: str | Path) -> IcebergTable:

@@ -20,7 +20,7 @@ from frazil.iceberg.table import IcebergTable
 from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.lake import absolute_location
-from frazil.opening import open_in
+from frazil.opening import open_in, open_pair_in
 
 if TYPE_CHECKING:
     from frazil.lance.table import LanceTable
@@ -50,9 +50,10 @@ def open_path(store: Store, name: str) -> IcebergTable | LanceTable | MixedTable
     except (TableNotFound, Unsupported):
         place = location_of(name)
         placed = recognise(store, place)
-        if placed is None:
+        found = open_pair_in(store, place) if placed is None else open_placed(store, placed, place)
+        if found is None:
             raise
-        return open_placed(store, placed, place)
+        return found
 
 
 def open_iceberg(store: Store, name: str) -> IcebergTable:

@@ -204,19 +204,25 @@ def test_both_stores_are_dropped(sql, name, lake, opened, layout, purge):
     assert not lake.table_exists(f"{name.removeprefix('lake.')}_change_")
 
 
+@pytest.mark.parametrize("layout", ["nested", "sibling"])
+def test_a_store_is_not_dropped_alone(sql, name, lake, layout):
+    sql(f"CREATE TABLE {name} (id INT, PRIMARY KEY (id)) USING mixed TBLPROPERTIES ('layout' = '{layout}')")
+    for part in (f"{name}.change", f"{name}.base", f"{name}.change.files", f"{name}.files"):
+        with pytest.raises(Unsupported):
+            sql(f"DROP TABLE {part}")
+    assert sql(f"SELECT * FROM {name}") == []
+
+
 def test_a_change_store_is_neither_listed_nor_dropped_alone(sql, name, lake):
     sql(f"CREATE TABLE {name} (id INT, PRIMARY KEY (id)) USING mixed TBLPROPERTIES ('layout' = 'sibling')")
     beside = f"{name}_change_"
     assert beside.rpartition(".")[2] not in {row[1] for row in sql("SHOW TABLES IN lake.db")}
     with pytest.raises(Unsupported, match="change store"):
         sql(f"DROP TABLE {beside}")
-    with pytest.raises(Unsupported, match="change store"):
+    with pytest.raises(Unsupported, match="store"):
         lake.drop_table(beside.removeprefix("lake."), purge=True)
-    with pytest.raises(Unsupported, match="change store"):
+    with pytest.raises(Unsupported, match="store"):
         lake.rename_table(beside.removeprefix("lake."), "db.other")
-    for part in (f"{name}.change", f"{name}.base", f"{name}.change.files"):
-        with pytest.raises(Unsupported):
-            sql(f"DROP TABLE {part}")
     assert sql(f"SELECT * FROM {name}") == []
 
 

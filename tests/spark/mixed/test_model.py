@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.mixed.test_model import Modelled
+from tests.spark.mixed.conftest import WAYS
 from tests.spark.mixed.keyed import SCHEMA
 
 
@@ -100,8 +101,20 @@ class OnSpark(Modelled):
 
     def check(self) -> None:
         super().check()
-        found = sorted((row.asDict() for row in self.spark.table(self.name).collect()), key=repr)
-        assert found == sorted(self.rows.values(), key=repr)
+        wanted = sorted(self.rows.values(), key=repr)
+        name = self.random.choice("abc")
+        for way, options in WAYS.items():
+            frame = self.spark.read.options(**options).table(self.name)
+            assert sorted((row.asDict() for row in frame.collect()), key=repr) == wanted, way
+            some = sorted((row.asDict() for row in frame.where(f"name > '{name}' AND id < 9").collect()), key=repr)
+            assert some == [one for one in wanted if one["name"] > name and one["id"] < 9], way
+
+    def check_past(self) -> None:
+        super().check_past()
+        for snapshot, rows in self.random.sample(self.past, min(2, len(self.past))):
+            for way, options in WAYS.items():
+                frame = self.spark.read.options(**options, versionAsOf=str(snapshot)).table(self.name)
+                assert sorted((row.asDict() for row in frame.collect()), key=repr) == rows, way
 
 
 @pytest.mark.parametrize("partition_by", [(), ("region", "bucket(2, id)")], ids=["whole", "partitioned"])
