@@ -211,7 +211,8 @@ class ChangeJob:
 
     def _refuse_twice(self, rows: pa.RecordBatch) -> None:
         names = [key.name for key in self.keys]
-        table = pa.Table.from_batches([rows]).select(names)
+        columns = (one.storage if isinstance(one, pa.ExtensionArray) else one for one in self._key_columns(rows))
+        table = pa.table(list(columns), names=names)
         counted = table.group_by(names).aggregate([([], "count_all")])
         if len(counted) < rows.num_rows:
             many = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()[0]

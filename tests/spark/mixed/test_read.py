@@ -107,10 +107,11 @@ def test_only_partitions_and_keys_that_are_asked_for_are_merged(lake, table):
     assert source.plan(AlwaysTrue()).tasks
 
 
-def test_too_many_deletes_are_joined(spark, table, monkeypatch):
+def test_too_many_deletes_are_joined(spark, lake, table, monkeypatch):
     plan = spark.table(table.name)._jdf.queryExecution().optimizedPlan().toString()
     assert "LeftAnti" not in plan
-    monkeypatch.setattr(mixed_scan, "MOST_BROADCAST", 3)
+    assert mixed_scan.most_deletes(source_of(resolve(lake, table.name.split(".")[1:]), None), spark) > 100_000
+    monkeypatch.setattr(mixed_scan, "most_deletes", lambda _source, _spark: 3)
     frame = spark.table(table.name)
     assert "LeftAnti" in frame._jdf.queryExecution().optimizedPlan().toString()
     assert found(spark, table.name) == sorted(table.rows.values(), key=repr)
@@ -260,16 +261,18 @@ def test_a_table_without_a_key_is_read_as_iceberg_is(spark, lake, name):
     assert format_named("mixed").again(lake, json.loads(handle.key)).key == handle.key
 
 
-@pytest.mark.parametrize("place", ["memory", "path"])
-def test_tables_that_are_in_no_catalog_are_frames_too(spark, tmp_path, place):
+@pytest.mark.parametrize("place", ["memory", "nested", "sibling"])
+def test_tables_that_are_in_no_catalog_are_frames_too(spark, lake, tmp_path, place):
     from tests.mixed.tables import new_table, row
 
-    made = new_table(partition_by=("region",), folder=str(tmp_path / "t") if place == "path" else None)
+    folder, layout = (None, "nested") if place == "memory" else (str(tmp_path / "t"), place)
+    made = new_table(partition_by=("region",), folder=folder, layout=layout)
     made.append([row(n) for n in range(10)])
     made.upsert([row(3, "b"), row(4, "c")])
     made.delete("id = 5")
     names = {one.id: one.name for one in made.to_spark(spark, where="id < 7", columns=["id", "name"]).collect()}
     assert names == {0: "a", 1: "a", 2: "a", 3: "b", 4: "c", 6: "a"}
-    if place == "path":
+    if folder is not None:
+        assert spark.sql(f"SELECT count(*) FROM lake.`{folder}`").collect() == [(9,)]
         assert spark.read.format("frazil").load(str(tmp_path / "t")).count() == 9
         assert spark.read.format("frazil").option("frazil.scan", "arrow").load(str(tmp_path / "t")).count() == 9

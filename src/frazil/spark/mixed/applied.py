@@ -24,7 +24,7 @@ from frazil.mixed.deleted_keys import DeletedKeys
 from frazil.mixed.file_names import FilePlace, parse_base
 from frazil.mixed.plan import PlannedFile
 from frazil.recent import Recent
-from frazil.spark.mixed.source import ChangeDeletes, MixedSource
+from frazil.spark.mixed.source import ChangeDeletes, DeleteGroup, MixedSource
 from frazil.spark.scan.arrow import BATCH_ROWS
 from frazil.spark.scan.deletes import KeyColumn, pack_keys, set_numbers
 from frazil.spark.scan.filters import numbered
@@ -56,19 +56,23 @@ class KeySets:
     keys: Mapping[int, KeyColumn]
     _groups: dict[tuple[str, ...], int] = field(default_factory=dict)
     _members: list[tuple[PlannedFile, ...]] = field(default_factory=list)
+    _numbers: dict[int, int] = field(default_factory=dict)
+    """Of groups that were met, all of one `ChangeDeletes`, which keeps them."""
 
     def of_files(self, part: PlannedFiles, deletes: ChangeDeletes) -> Iterator[tuple[int, bytes | None]]:
         """The transaction of each base file, and the numbers of its sets."""
         for place, partition in base_places(part):
-            related = deletes.of(partition, place.node)
-            later = any(one.transaction_id > place.transaction_id for one in related)
-            yield place.transaction_id, set_numbers([self._number(related)] if later else [])
+            group = deletes.of(partition, place.node)
+            later = group.newest > place.transaction_id
+            yield place.transaction_id, set_numbers([self._number(group)] if later else [])
 
-    def _number(self, files: tuple[PlannedFile, ...]) -> int:
-        group = tuple(one.path for one in files)
-        number = self._groups.setdefault(group, len(self._members))
-        if number == len(self._members):
-            self._members.append(files)
+    def _number(self, group: DeleteGroup) -> int:
+        number = self._numbers.get(id(group))
+        if number is None:
+            number = self._groups.setdefault(group.paths, len(self._members))
+            if number == len(self._members):
+                self._members.append(group.files)
+            self._numbers[id(group)] = number
         return number
 
     def packed(self) -> list[bytes]:
@@ -103,24 +107,21 @@ def deleted_inserts(
     """For each change file with inserted rows a deletion-vector-v1 blob of those that are gone, None if none is."""
     reader = change_keys(source)
     store = source.change.store
-    work = [(one, _later(one, deletes.of(one.task.file.partition, one.node))) for one in inserts]
-    places = [(store, one.path, tuple(delete.path for delete in group)) for one, group in work]
-    known = [_vectors.get(place) for place in places]
-    unknown = [pair for pair, blob in zip(work, known, strict=True) if blob is None and pair[1]]
-    load(reader, (one for pair in unknown for one in (pair[0], *pair[1])))
-    groups: dict[tuple[str, ...], DeletedKeys | None] = {}
-    for (one, group), place, blob in zip(work, places, known, strict=True):
+    groups = [deletes.of(one.task.file.partition, one.node) for one in inserts]
+    # deletes of earlier transactions hit nothing; with a later one among them all are taken, as for other files there
+    hit = [group.newest >= one.transaction_id for one, group in zip(inserts, groups, strict=True)]
+    places = [(store, one.path, group.paths) for one, group in zip(inserts, groups, strict=True)]
+    known = [_vectors.get(place) if may else b"" for place, may in zip(places, hit, strict=True)]
+    unknown = [number for number, blob in enumerate(known) if blob is None]
+    load(reader, (one for number in unknown for one in (inserts[number], *groups[number].files)))
+    deleted: dict[tuple[str, ...], DeletedKeys | None] = {}
+    for one, group, place, blob in zip(inserts, groups, places, known, strict=True):
         if blob is None:
-            if place[2] not in groups:
-                groups[place[2]] = reader.deleted(group) if group else None
-            blob = _blob(reader, one, groups[place[2]])
+            if place[2] not in deleted:
+                deleted[place[2]] = reader.deleted(group.files)
+            blob = _blob(reader, one, deleted[place[2]])
             _vectors.put(place, blob)
         yield blob or None
-
-
-def _later(one: PlannedFile, group: tuple[PlannedFile, ...]) -> tuple[PlannedFile, ...]:
-    """The whole group, which other files of the node have too, or nothing: deletes of earlier transactions hit none."""
-    return group if any(delete.transaction_id >= one.transaction_id for delete in group) else ()
 
 
 def _blob(reader: ChangeKeys, one: PlannedFile, deleted: DeletedKeys | None) -> bytes:

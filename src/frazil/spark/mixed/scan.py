@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 from frazil.errors import InvalidArgument, Unsupported
 from frazil.mixed.file_names import FileType
 from frazil.mixed.plan import MixedPlan, NodeTask, PlannedFile
-from frazil.model.types import NestedField
+from frazil.model.types import (
+    DateType,
+    IntegerType,
+    LongType,
+    NestedField,
+    TimestampType,
+    TimestamptzType,
+)
 from frazil.spark.handles import Asked
 from frazil.spark.mixed.arrow import merged_frame
 from frazil.spark.mixed.native import Stores, check_spec
@@ -40,8 +47,11 @@ if TYPE_CHECKING:
 
 MERGE = "frazil.merge"
 BROADCAST, SHUFFLE = "broadcast", "shuffle"
-MOST_BROADCAST = 4_000_000
-"""Deletes that are sent to tasks. More of them are joined."""
+_HEAP_SHARE = 8
+"""Deletes that are sent to tasks take at most one part of so many of the JVM's memory. More of them are joined."""
+_NUMBER_BYTES, _KEY_BYTES = 48, 200
+"""About what a deleted key takes there: one that is a number, and any other."""
+_NUMBERS = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
 
 
 def describe_merge(bridge: Bridge, handle: MixedHandle, asked: Asked, jsession: Any) -> Any:
@@ -90,7 +100,15 @@ def _joins(source: MixedSource, natively: Natively, spark: SparkSession) -> bool
     deletes = source.changes.deletes
     if not deletes or not all(natively.takes(one, inserts=True) for one in deletes.values()):
         return False
-    return told == SHUFFLE or (told == AUTO and source.changes.delete_rows > MOST_BROADCAST)
+    return told == SHUFFLE or (told == AUTO and source.changes.delete_rows > most_deletes(source, spark))
+
+
+def most_deletes(source: MixedSource, spark: SparkSession) -> int:
+    """How many deletes are sent to tasks."""
+    jvm: Any = spark.sparkContext._jvm
+    types = [field.type for field in source.schema.fields if field.id in source.keys]
+    each = _NUMBER_BYTES if len(types) == 1 and isinstance(types[0], _NUMBERS) else _KEY_BYTES
+    return int(jvm.java.lang.Runtime.getRuntime().maxMemory()) // _HEAP_SHARE // each
 
 
 def _native(stores: Stores, natively: Natively, asked: Asked) -> list[Described]:

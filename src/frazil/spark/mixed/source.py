@@ -110,6 +110,18 @@ class MixedSource:
         return plan_merge(self.base, self.change, self.optimized, numbered(self.schema), where, keys=self.keys)
 
 
+@dataclass(frozen=True)
+class DeleteGroup:
+    """The files of deletes that may have keys of a node's rows, and their newest transaction, -1 if there are none."""
+
+    files: tuple[PlannedFile, ...]
+    newest: int
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(one.path for one in self.files)
+
+
 class ChangeDeletes:
     """Files of deletes, by the partition and the node that they can hit."""
 
@@ -117,15 +129,16 @@ class ChangeDeletes:
         self._by_partition: dict[tuple[Any, ...], list[PlannedFile]] = {}
         for one in files:
             self._by_partition.setdefault(partition_key(one.task.file.partition), []).append(one)
-        self._found: dict[tuple[tuple[Any, ...], int], tuple[PlannedFile, ...]] = {}
+        self._found: dict[tuple[tuple[Any, ...], int], DeleteGroup] = {}
 
-    def of(self, partition: tuple[Any, ...], node: int) -> tuple[PlannedFile, ...]:
+    def of(self, partition: tuple[Any, ...], node: int) -> DeleteGroup:
         """Those that may have keys of a file's rows; the same for all files of a node."""
         key = (partition_key(partition), node)
         found = self._found.get(key)
         if found is None:
-            near = self._by_partition.get(key[0], ())
-            found = self._found[key] = tuple(one for one in near if related(one.node, node))
+            near = tuple(one for one in self._by_partition.get(key[0], ()) if related(one.node, node))
+            newest = max((one.transaction_id for one in near), default=-1)
+            found = self._found[key] = DeleteGroup(near, newest)
         return found
 
 

@@ -74,7 +74,8 @@ class Replacements(Told):
             if batch.num_rows:
                 rows = self._rows(batch.columns)
                 names = [key.name for key in self.keys]
-                seen.append(pa.Table.from_arrays(self._keys_of(rows), names=names))
+                plain = [one.storage if isinstance(one, pa.ExtensionArray) else one for one in self._keys_of(rows)]
+                seen.append(pa.Table.from_arrays(plain, names=names))
                 yield replacing(rows, np.ones(rows.num_rows, dtype=bool))
         refuse_twice(seen)
 
