@@ -67,10 +67,8 @@ class Packed:
         if kind in ("string", "binary"):
             return self.blobs()
         if kind.startswith("decimal"):
-            numbers = lambda: [self.take(16) for _ in range(self.rows)]
-            return [
-                None if one is None else int.from_bytes(one, "little", signed=True) for one in self._column(numbers)
-            ]
+            found = self._column(lambda: [self.take(16) for _ in range(self.rows)])
+            return [None if one is None else int.from_bytes(one, "little", signed=True) for one in found]
         if kind in ("integer", "date"):
             return self._column(lambda: np.frombuffer(self.take(4 * self.rows), "<i4").tolist())
         return self.longs()
