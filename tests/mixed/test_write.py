@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,11 +11,21 @@ import pytest
 from frazil.errors import CommitConflict, InvalidArgument, InvalidValue, Unsupported
 from frazil.mixed.change_data import OneOrder
 from frazil.mixed.file_names import FileType
-from frazil.mixed.keys import key_fields
+from frazil.mixed.keys import columns_of_changes, key_fields
 from frazil.mixed.operations import Operation, actions_of, all_of
-from frazil.mixed.transactions import BATCH, SIGNATURE, TRANSACTION, ReadPoint, begin_transaction, commit_changes
+from frazil.mixed.transactions import (
+    BATCH,
+    SIGNATURE,
+    TRANSACTION,
+    ReadPoint,
+    begin_transaction,
+    commit_changes,
+    told_by_changes,
+)
 from frazil.mixed.writer import ChangeWriter
+from frazil.model.binding import bind
 from frazil.model.conform import conform
+from frazil.model.expression_parser import parse_expression
 from tests.mixed.tables import ids_of, new_table, row, rows_of
 
 BY_REGION = {"partition_by": ("region",)}
@@ -241,8 +252,30 @@ def test_what_was_read_before_snapshots_expired_is_refused() -> None:
     point_after = ReadPoint.of(base.metadata, change.metadata)
     change.expire_snapshots().older_than(10**15).retain_last(2).commit()
     with pytest.raises(CommitConflict, match="expired"):
-        point.check(base.metadata, change.metadata)
-    point_after.check(base.metadata, change.metadata)
+        point.check(base.metadata, change.metadata, change.store)
+    point_after.check(base.metadata, change.metadata, change.store)
+
+
+def test_changes_of_other_keys_and_partitions_are_no_conflict() -> None:
+    table = new_table(**BY_REGION)
+    table.append([row(1), row(2, region="us")])
+    base, change = table.base_store, table._change_store
+    start = ReadPoint.of(base.metadata, change.metadata)
+    ids = columns_of_changes(change.spec, [1])
+
+    def looked_at(text: str) -> ReadPoint:
+        where = bind(table.schema, parse_expression(text))
+        return replace(start, where=told_by_changes(where, ids))
+
+    table.upsert([row(2, "b", "us"), row(9, "b", "us")])
+    for text in ("region = 'eu'", "id < 2", "id = 1 AND name = 'a'", "region = 'eu' AND name = 'b'"):
+        looked_at(text).check(base.metadata, change.metadata, change.store)
+    for text in ("region = 'us'", "id < 3", "name = 'z'", "id = 9 AND name = 'z'", "id = 1 OR name = 'z'"):
+        with pytest.raises(CommitConflict, match="after its rows were read"):
+            looked_at(text).check(base.metadata, change.metadata, change.store)
+    table.overwrite_partitions([row(5, "o", "ap")])
+    with pytest.raises(CommitConflict, match="after its rows were read"):
+        looked_at("id = 1").check(base.metadata, change.metadata, change.store)
 
 
 @pytest.mark.parametrize("how", PARTITIONINGS)

@@ -44,6 +44,8 @@ class Definition:
     location: str | None
     how: str
     format: str = ICEBERG
+    names_format: bool = True
+    """Whether a format of tables was named; `saveAsTable` names one of files."""
 
     @property
     def version_number(self) -> int | None:
@@ -72,6 +74,7 @@ def parse_definition(bridge: Bridge, text: str) -> Definition:
         None if location is None else absolute_location(location.removeprefix("file:") or location),
         document["how"],
         kind,
+        (given.get("provider") or "").lower() in PROVIDERS,
     )
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,10 @@ class Format(ABC):
     @abstractmethod
     def stage(self, lake: Lake, parts: Sequence[str], new: Definition, token: str) -> TableHandle:
         """A table that is not there before its first rows are; `new.how` says if it replaces one."""
+
+    def like(self, table: Any, new: Definition) -> Definition:
+        """What replaces a table of the format, where nobody said of which format it is to be."""
+        return replace(new, format=table.format)
 
     def connect_frame(self, scan: Any, spark: Any) -> DataFrame:
         """A scan (`table.scan(...)`) as a DataFrame of a session without a JVM in reach."""

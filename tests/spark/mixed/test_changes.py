@@ -63,6 +63,16 @@ def test_merge(spark, sql, keyed):
     keyed.check(spark)
 
 
+def test_a_merge_into_a_large_table_looks_at_rows_that_may_match(spark, sql, some, monkeypatch):
+    monkeypatch.setattr("frazil.spark.changes.command._LARGE", 1)
+    sql(
+        f"MERGE INTO {some.name} t USING (SELECT id * 3 AS id FROM range(5)) s ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET name = 'm' WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, 'n')"
+    )
+    some.rows |= {key: (key, "m", "eu") for key in (0, 3, 6, 9)} | {12: (12, "n", None)}
+    some.check(spark)
+
+
 def test_commands_from_python(spark, some):
     from pyspark.sql.functions import expr
 
@@ -155,6 +165,16 @@ def test_a_command_whose_rows_others_change_meanwhile_is_worked_out_again(spark,
     assert last[1].endswith("!")
     assert last[1] != "old!"
     some.rows[5] = last
+    some.check(spark)
+
+
+def test_changes_of_another_partition_are_no_conflict(spark, sql, some, lake, monkeypatch):
+    other = lake.table(some.name[5:])
+    meanwhile(monkeypatch, 9, lambda: other.ingest([{"op": "c", "id": 1000, "name": "late", "region": "ap"}]))
+    sql(f"UPDATE {some.name} SET name = 'mine' WHERE region = 'eu' AND name <> 'x'")
+    assert len([one for one in some.table.refresh().change_store.snapshots if "tx.begin.signature" in one.summary]) == 4
+    some.rows |= {key: (key, "mine", "eu") for key, row in some.rows.items() if row[2] == "eu"}
+    some.rows[1000] = (1000, "late", "ap")
     some.check(spark)
 
 

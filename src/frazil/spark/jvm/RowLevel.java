@@ -64,10 +64,14 @@ public class FrazilRowLevel {
     LogicalPlan query = (LogicalPlan) org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$.MODULE$.apply(((V2WriteCommand) made).query());
     return only == null ? query : (LogicalPlan) query.transformUp(new FrazilOnly(only)); }
   static LogicalPlan prepared(LogicalPlan command, boolean old) {
-    if (command instanceof DeleteFromTable) return new DeleteFromTable(open(((DeleteFromTable) command).table(), old), ((DeleteFromTable) command).condition());
+    if (command instanceof DeleteFromTable) return new DeleteFromTable(open(((DeleteFromTable) command).table(), old), hidden(((DeleteFromTable) command).condition()));
     if (command instanceof UpdateTable) return new UpdateTable(open(((UpdateTable) command).table(), old), ((UpdateTable) command).assignments(), ((UpdateTable) command).condition());
     MergeIntoTable m = (MergeIntoTable) command;
     return new MergeIntoTable(open(m.targetTable(), old), m.sourceTable(), m.mergeCondition(), m.matchedActions(), m.notMatchedActions(), m.notMatchedBySourceActions(), m.withSchemaEvolution()); }
+  /** Spark leaves a DELETE of all rows, said so, to tables that can be truncated: here it is said otherwise. */
+  static Expression hidden(Expression condition) {
+    Literal one = Literal.create(Integer.valueOf(1), DataTypes.IntegerType);
+    return condition.equals(Literal.create(Boolean.TRUE, DataTypes.BooleanType)) ? new EqualTo(one, one) : condition; }
   static LogicalPlan open(LogicalPlan target, boolean old) {
     while (target instanceof SubqueryAlias) target = ((SubqueryAlias) target).child();
     return with(target, 0, new FrazilRowTable(FrazilRule.table(target), old)); }

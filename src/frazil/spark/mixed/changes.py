@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidArgument
 from frazil.iceberg.row_changes import RowChanges
+from frazil.mixed.transactions import ReadPoint
+from frazil.model.expressions import AlwaysTrue
 from frazil.spark.changes.cardinality import named_violations
 from frazil.spark.mixed.again import until_committed
 from frazil.spark.mixed.layout import columns_of_changes, gathered, own_columns
@@ -39,14 +41,16 @@ def change_rows(handle: MixedHandle, command: Command) -> RowChanges:
     def attempt(at: MixedHandle) -> RowChanges:
         asked = command if at is handle else command.on(at)
         with asked.narrowed() as narrowed, named_violations(narrowed):
-            return _write(at, narrowed, narrowed.old_and_new())
+            # what it reads of the table besides the rows that it may change is all of it
+            read = read_point(at, AlwaysTrue() if asked.reads_itself else narrowed.depends_on())
+            return _write(at, narrowed, narrowed.old_and_new(), read)
 
     done = until_committed(handle, attempt)
     handle.table.refresh()
     return done
 
 
-def _write(handle: MixedHandle, command: Command, changes: DataFrame) -> RowChanges:
+def _write(handle: MixedHandle, command: Command, changes: DataFrame, read: ReadPoint) -> RowChanges:
     """Write what a command changes. Refused if others changed rows since the table was read."""
     from pyspark.sql import DataFrame
 
@@ -56,10 +60,10 @@ def _write(handle: MixedHandle, command: Command, changes: DataFrame) -> RowChan
     if given[:1] != [OPERATION]:  # a MERGE that only inserts
         named = DataFrame(changes._jdf.toDF(_texts(changes, schema.columns)), changes.sparkSession)
         rows = gathered(named, target, transforms, own_columns(schema))
-        return write_changes(target, rows, NewRows(schema, target.keys), read=read_point(handle))
+        return write_changes(target, rows, NewRows(schema, target.keys), read=read)
     sources = columns_of_changes(schema, given[1:-1], OLD_ROW, OPERATION)
     rows = gathered(changes, target, transforms, sources)
-    return write_changes(target, rows, OldAndNew(schema, target.keys), read=read_point(handle))
+    return write_changes(target, rows, OldAndNew(schema, target.keys), read=read)
 
 
 def _texts(frame: DataFrame, names: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.catalog.mixed_folder import create_mixed_table
@@ -14,8 +15,10 @@ from frazil.iceberg.table import IcebergTable
 from frazil.mixed.table import MixedTable
 from frazil.spark.formats import Format
 from frazil.spark.handles import TableHandle
+from frazil.spark.iceberg.shown import partitioning
 from frazil.spark.mixed.definition import mixed_definition
 from frazil.spark.mixed.handle import BASE, CHANGE, again, current
+from frazil.spark.mixed.shown import PRIMARY_KEY
 from frazil.spark.paths import is_path, location_of, open_path, refuse_taken
 
 if TYPE_CHECKING:
@@ -54,10 +57,21 @@ class MixedFormat(Format):
             raise TableNotFound(f"no table {'.'.join(parts)}", hint="create it")
         return stage(lake, parts, new, token)
 
+    def like(self, table: Any, new: Definition) -> Definition:
+        """With the key and the partitions that the table has."""
+        key = {PRIMARY_KEY: ",".join(table.primary_key)} if table.primary_key else {}
+        parts = new.partition_by or tuple(map(_term, partitioning(table.base_store)))
+        return replace(super().like(table, new), partition_by=parts, properties=key)
+
     def connect_frame(self, scan: Any, spark: Any) -> DataFrame:
         from frazil.spark.mixed.connect import connect_frame
 
         return connect_frame(scan, spark)
+
+
+def _term(part: list[Any]) -> str:
+    name, column, *size = part
+    return column if name == "identity" else f"{name}({', '.join([*map(str, size), column])})"
 
 
 def _as_it_was(lake: Lake, key: Mapping[str, Any]) -> MixedTable:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _MODES = ("append", "truncate", "overwrite", "dynamic")
 _OPERATION = "__row_operation"
+_ALL_ROWS = AlwaysTrue()
 
 
 def insert(
@@ -91,7 +92,7 @@ def overwrite(
     if done is not None:
         return done
     with made_once(rows, bridge.classes) as made:
-        return replace_rows(bridge, handle, made, lambda table: table.where(str(where)), options)
+        return replace_rows(bridge, handle, made, lambda table: table.where(str(where)), options, where)
 
 
 def replace_rows(
@@ -100,8 +101,9 @@ def replace_rows(
     rows: DataFrame,
     which: Callable[[DataFrame], DataFrame],
     options: Mapping[str, str],
+    where: Expression = _ALL_ROWS,
 ) -> RowChanges:
-    """Delete rows of the table that `which` chooses and add others, in one transaction."""
+    """Delete rows of the table that `which` chooses, of those for which a filter is true, and add others."""
     from pyspark.sql import functions
 
     columns = [quoted_name(name) for name in handle.schema.columns]
@@ -118,7 +120,7 @@ def replace_rows(
             gathered(both, target, Transforms(bridge.name), own_columns(target.schema)),
             GoingAndComing(target.schema, target.keys),
             batch=batch_of(options),
-            read=read_point(at),
+            read=read_point(at, where),
             properties=summary_of(options),
         )
 

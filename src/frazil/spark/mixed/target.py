@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from frazil.errors import CommitConflict
 from frazil.iceberg.table import IcebergTable
 from frazil.mixed.evolution import sync_schema
-from frazil.mixed.keys import key_fields, partitioned_by_key
+from frazil.mixed.keys import columns_of_changes, key_fields, partitioned_by_key
 from frazil.mixed.table import MixedTable
-from frazil.mixed.transactions import ReadPoint
+from frazil.mixed.transactions import ReadPoint, told_by_changes
+from frazil.model.expressions import Expression
 from frazil.model.schema import Schema
 from frazil.model.types import NestedField
 from frazil.spark.options import folded
@@ -70,10 +71,11 @@ def newest_of(table: MixedTable) -> MixedTable:
     return MixedTable(table.identifier, stores[0], stores[1], table.primary_key).refresh()
 
 
-def read_point(handle: MixedHandle) -> ReadPoint:
-    """Up to which commits a handle's rows are."""
-    pair = handle.pair
-    return ReadPoint(*(0 if one is None else one.sequence_number for one in (pair.base, pair.change)))
+def read_point(handle: MixedHandle, where: Expression) -> ReadPoint:
+    """Up to which commits a handle's rows are, of which those of a bound filter are looked at."""
+    base, change = (0 if one is None else one.sequence_number for one in (handle.pair.base, handle.pair.change))
+    keys = (key.id for key in key_fields(handle.schema, handle.table.primary_key))
+    return ReadPoint(base, change, told_by_changes(where, columns_of_changes(handle.change.spec, keys)))
 
 
 def summary_of(options: Mapping[str, str]) -> dict[str, str]:
