@@ -56,6 +56,9 @@ work on the machine makes the former long. Before each plan the caches of both a
 "again". Memory is the peak of the first run above what the process had before. PyIceberg's plan is a list of objects;
 Frazil's is columns, and a line of its own says what objects cost.
 
+A stream of upserts goes into two mixed tables, of which one is optimized between commits and the other, in the column
+of the peer, never is.
+
 What Spark writes is compared with Spark's own writer, which is named in the question: the same rows, codec and kind of
 timestamps, in one session, the two taking turns. Its target is met by wall time alone.
 
@@ -63,6 +66,9 @@ Scans of tables with deleted rows are compared with the same scan of the same fi
 with the other; the question names it. Deleted and merged rows are everywhere in each file. Commands get a new table
 before each call, which has the data files of one that was made before; what they did is read and checked. Upserts are
 compared by rows in a second, as PyIceberg's takes long on large tables.
+
+Random access to Lance tables is compared with pylance's own, on the same files; Spark's scans of them with those of the
+same rows in an Iceberg table, both read by Python workers through Arrow.
 
 | {" | ".join(HEAD)} |
 |{"---|" * len(HEAD)}

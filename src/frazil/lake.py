@@ -18,7 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from frazil.catalog.catalog import MIXED_STORE, Catalog, Name, table_exists_already
+from frazil.catalog.catalog import MIXED_STORE, Catalog, Name, change_store_base, table_exists_already
 from frazil.catalog.formats import ICEBERG, LANCE, MIXED, Placed, check_format, refuse
 from frazil.catalog.names import TableName, table_name
 from frazil.errors import CommitFailed, FrazilError, InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.catalog.definition import TableDefinition
+    from frazil.conversion.convert import Converted
     from frazil.iceberg.committer import Committer, TableState
     from frazil.iceberg.table import IcebergTable
     from frazil.lance.table import LanceTable
@@ -378,7 +379,8 @@ class Lake:
         return self.catalog.table_exists(name)
 
     def drop_table(self, name: Name, *, purge: bool = False) -> None:
-        """Forget a table; with `purge` delete its files too."""
+        """Forget a table; with `purge` delete its files too. Stores of a mixed table go with it only."""
+        self._refuse_store(name, "dropped")
         twin = self._change_store_of(name)
         self.catalog.drop_table(name, purge=purge)
         if twin is not None:
@@ -396,9 +398,37 @@ class Lake:
 
         return properties.get(CHANGE_IDENTIFIER)
 
+    def _refuse_store(self, name: Name, done: str) -> None:
+        """Unsupported for a store of a mixed table that is there: that table would be lost with it."""
+        wanted = table_name(name)
+        base = change_store_base(wanted)
+        of: object = base if base is not None and self._change_store_of(base.parts) == str(wanted) else None
+        if len(wanted.namespace) > 1 and self.catalog.table_exists(wanted.namespace):
+            of = ".".join(wanted.namespace)
+        if of is not None:
+            raise Unsupported(f"{wanted} cannot be {done}: it is a store of {of}", hint=f"name {of} itself")
+
     def rename_table(self, name: Name, to: Name) -> None:
         """Give a table another name. Its files stay where they are."""
+        self._refuse_store(name, "renamed")
         self.catalog.rename_table(name, to)
+
+    def convert_table(self, name: Name, to: str, *, spark: Any = None) -> Converted:
+        """Make an Iceberg table a Lance table, or the other way, with its schema, rows, properties and tags.
+
+        Its name is the other table's from one moment to the next; the former one's files stay where they are. Workers
+        of a Spark session move the rows, if one is given.
+        """
+        from frazil.conversion.convert import convert
+        from frazil.conversion.place import in_catalog
+
+        wanted = table_name(name)
+        place = in_catalog(self.catalog, wanted, lambda: self._any_table(wanted))
+        if spark is None:
+            return convert(place, to)
+        from frazil.spark.conversion import OnSpark
+
+        return convert(place, to, OnSpark(spark))
 
     def register_table(self, name: Name, metadata_location: str | Path) -> IcebergTable:
         """Take in a table that exists elsewhere, by one of its metadata files."""

@@ -378,6 +378,6 @@ def test_tables_of_other_formats_are_listed_and_not_mistaken(spark, lake, name):
         f"INSERT INTO {name} VALUES (1)",
         f"ALTER TABLE {name} ADD COLUMN v INT",
     ):
-        with pytest.raises(Unsupported, match="a mixed table, which Spark does not know yet"):
+        with pytest.raises(Unsupported, match="mixed tables are not for Spark yet"):
             spark.sql(statement.format(name))
     assert lake.table_exists(short)

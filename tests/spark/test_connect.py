@@ -46,6 +46,15 @@ for case in ("eq_and_pos_deletes", "dv_history", "types_parquet", "nested_avro")
 vectors = lake.table("db.vectors").to_spark(spark, where="id < 5", columns=["id", "v"]).collect()
 assert sorted((row.id, row.v) for row in vectors) == [(id, [id, id]) for id in range(5)], vectors
 print("lance", lake.table("db.vectors").to_spark(spark, version=1).count())
+more = spark.range(100, 140, 1, 2).selectExpr("array(float(id), 0f) AS v", "id")
+assert lake.table("db.vectors").append(more, snapshot_properties={"who": "me"}).version == 2
+assert lake.table("db.vectors").scan("id = 139").to_arrow().to_pylist() == [{"id": 139, "v": [139.0, 0.0]}]
+done = lake.convert_table("db.vectors", "iceberg", spark=spark)
+print("converted", done.format, done.rows)
+
+keyed = lake.table("db.keyed")
+assert sorted(tuple(row) for row in keyed.to_spark(spark, where="id < 4").collect()) == [(0, "a"), (1, "b"), (3, "a")]
+print("mixed", keyed.to_spark(spark, columns=["name"]).count(), keyed.to_spark(spark, version=int(sys.argv[3])).count())
 
 sent = spark.range(200, 203).selectExpr("id", "timestamp_ntz'2026-11-03 00:00:00' AS ts", "'sent' AS what")
 table.append(sent.toArrow())
@@ -66,8 +75,13 @@ def test_a_session_of_spark_connect_reads_tables(tmp_path):
     rows = pa.table({"id": range(9), "v": pa.array([[n, n] for n in range(9)], pa.list_(pa.float32(), 2))})
     lake.create_table("db.vectors", rows.schema, format="lance").append(rows)
     first = min(table.history, key=lambda one: one.sequence_number)
-    told = run(_PROGRAM, str(tmp_path), str(first.snapshot_id))
-    for line in ("refused", "read 10", "golden types_parquet", "lance 0", "appended 3"):
+    keyed = lake.create_table("db.keyed", "id BIGINT, name STRING", format="mixed", primary_key=["id"])
+    keyed.overwrite([{"id": number, "name": "a"} for number in range(9)])
+    before = keyed.base_store.snapshots[-1].snapshot_id
+    keyed.upsert([{"id": 1, "name": "b"}])
+    keyed.delete("id = 2")
+    told = run(_PROGRAM, str(tmp_path), str(first.snapshot_id), str(before))
+    for line in ("refused", "read 10", "golden types_parquet", "lance 0", "mixed 8 9", "appended 3"):
         assert line in told.splitlines(), told
 
 

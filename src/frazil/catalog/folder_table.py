@@ -17,6 +17,9 @@ no later history. Three rules together prevent that:
 Dropping a table is a commit like any other: the next version is created with a text that is no metadata, so a writer
 who comes later fails. After that the files are tidied away. A table created again in the folder goes on counting above
 the old one's numbers, so that writers of the old one cannot commit to it.
+
+So is giving a table's name to one of another format (`move`): the next version says which that is, and where. It stays,
+and what comes after it is an Iceberg table again, or nothing.
 """
 
 from __future__ import annotations
@@ -54,6 +57,9 @@ from frazil.io.store import Store, may_have_applied
 
 HINT = "version-hint.text"
 _TOMBSTONE = json.dumps({"frazil-table": "dropped"}).encode()
+_MOVED = b'{"frazil-table": "moved"'
+_LONGEST_TEXT = 4096
+"""How long a version can be at most that is no metadata."""
 _ATTEMPTS = 5
 _CLOCK_TOLERANCE_MS = 60_000
 """How far the times of files in one store may be apart without telling which was first."""
@@ -65,6 +71,15 @@ class Version:
 
     number: int
     location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A table of another format that has the name of the one that was in a folder, and the version that says so."""
+
+    format: str
+    location: str
+    version: Version
 
 
 class FolderCommitter(Committer):
@@ -87,14 +102,14 @@ class FolderCommitter(Committer):
         return state
 
     def load_or_none(self) -> TableState | None:
-        """The newest version; None if there is no table, or it was dropped."""
+        """The newest version; None if there is no table, or it was dropped or moved."""
         version = self._newest()
         if version is None:
             return None
         for _ in range(_ATTEMPTS):
             try:
                 data = self._store.read(version.location)
-                return None if data == _TOMBSTONE else parse_state(data, version.location)
+                return None if _is_no_metadata(data) else parse_state(data, version.location)
             except FileMissing:  # another writer has deleted this version since: there is a newer one
                 newer = self._newest()
                 if newer is None or newer == version:
@@ -108,7 +123,12 @@ class FolderCommitter(Committer):
     def exists(self) -> bool:
         """Whether there is a table."""
         version = self._newest()
-        return version is not None and not self._is_tombstone(version)
+        return version is not None and not _is_no_metadata(self._text(version))
+
+    def moved(self) -> Moved | None:
+        """The table of another format that has this one's name now."""
+        version = self._newest()
+        return None if version is None else _moved(self._text(version), version)
 
     def _newest(self) -> Version | None:
         hinted = self._hinted()
@@ -149,12 +169,16 @@ class FolderCommitter(Committer):
         return [versions[number] for number in sorted(versions)]
 
     def _is_tombstone(self, version: Version) -> bool:
+        return self._text(version) == _TOMBSTONE
+
+    def _text(self, version: Version) -> bytes:
+        """What a version says, if it may be no metadata; nothing otherwise."""
         try:
-            if self._store.size(version.location) != len(_TOMBSTONE):
-                return False
-            return self._store.read(version.location) == _TOMBSTONE
+            if self._store.size(version.location) > _LONGEST_TEXT:
+                return b""
+            return self._store.read(version.location)
         except FileMissing:
-            return False
+            return b""
 
     # Writing.
 
@@ -175,8 +199,8 @@ class FolderCommitter(Committer):
             delete_removed(self._store, base.metadata, metadata)
         return state
 
-    def create(self, metadata: TableMetadata, *, registered: bool = False) -> TableState:
-        """Make the first version of a table; TableAlreadyExists."""
+    def create(self, metadata: TableMetadata, *, registered: bool = False, after: Moved | None = None) -> TableState:
+        """Make the first version of a table, or the first `after` one of another format; TableAlreadyExists."""
         _refuse_metadata_path(metadata)
         if not registered and not locations.same(metadata.location, self.folder):
             raise InvalidArgument(
@@ -184,11 +208,13 @@ class FolderCommitter(Committer):
                 hint=f"leave the location out: it is {self.folder}; a SQL catalog lets tables be anywhere",
             )
         version = self._newest()
-        if version is not None:
+        if version is not None and (after is None or version != after.version):
             if not self._is_tombstone(version):
                 raise TableAlreadyExists(f"there is a table in {self.folder}", hint="open it, or choose another name")
             self._tidy_dropped(version)  # whoever dropped it did not come to the end
         number = max(self._highest_number(), 0 if version is None else version.number) + 1
+        if after is not None:
+            number = after.version.number + 1  # where whoever drops that table meets us
         try:
             # Always the plain name: two who create a table at once must meet, whatever codecs they want.
             state = self._put(metadata, number, "none", None)
@@ -199,6 +225,14 @@ class FolderCommitter(Committer):
         self._write_hint(number)
         return state
 
+    def check_drop(self, *, purge: bool) -> TableState:
+        """The table to drop; TableNotFound, or Unsupported if its files may not be deleted."""
+        state = self.load()
+        if purge:
+            check_purge(state.metadata, f"in {self.folder}")
+            self._check_own_files(state.metadata)
+        return state
+
     def drop(self, *, purge: bool) -> None:
         """Make the table disappear; TableNotFound.
 
@@ -206,10 +240,7 @@ class FolderCommitter(Committer):
         a catalog can register it again.
         """
         for _ in range(_ATTEMPTS):
-            state = self.load()
-            if purge:
-                check_purge(state.metadata, f"in {self.folder}")
-                self._check_own_files(state.metadata)
+            state = self.check_drop(purge=purge)
             number = self._number(state)
             kept = locations.join(self._metadata_folder, metadata_file_name(number, ambient.new_uuid()))
             if not purge:
@@ -226,6 +257,47 @@ class FolderCommitter(Committer):
             )
         if purge:
             purge_files(self._store, state)
+        self._tidy_dropped(tombstone)
+
+    def move(self, base: TableState, format_name: str, location: str) -> str:
+        """Give the name to a table of another format elsewhere, if this one is at `base` still; CommitFailed if not.
+
+        Its files stay, and its last metadata, whose location is returned.
+        """
+        number = self._number(base) + 1
+        text = json.dumps({"frazil-table": "moved", "format": format_name, "location": location}).encode()
+        version = self._create(number, "none", text, base.metadata)
+        try:
+            if not self._still_there(base):  # dropped meanwhile, and tidied away
+                self._store.delete(version.location)
+                raise self._taken(number)
+        except StoreError as error:
+            raise self._unknown(version) from error
+        self._write_hint(number)
+        return base.metadata_location
+
+    def create_after(self, location: str, metadata: TableMetadata) -> TableState:
+        """Make the first version of a table that takes the place of one of another format; CommitFailed if it is gone.
+
+        That one is at `location`: in this folder, or where this folder's last version says.
+        """
+        moved = self.moved()
+        here = self.folder if moved is None else moved.location
+        try:
+            if not locations.same(here, location):
+                raise self._taken(1 if moved is None else moved.version.number + 1)
+            return self.create(metadata, after=moved)
+        except TableAlreadyExists as error:
+            raise CommitFailed(error.message, hint="open the table again") from error
+
+    def forget_moved(self, moved: Moved) -> None:
+        """Let the name be nobody's; CommitFailed if it is not that table's any more."""
+        number = moved.version.number + 1
+        tombstone = Version(number, locations.join(self._metadata_folder, hadoop_file_name(number)))
+        try:
+            self._store.put_if_absent(tombstone.location, _TOMBSTONE)
+        except AlreadyExists:
+            raise self._taken(number) from None
         self._tidy_dropped(tombstone)
 
     def _check_own_files(self, metadata: TableMetadata) -> None:
@@ -394,6 +466,22 @@ class FolderCommitter(Committer):
         except FrazilError:
             return False  # readers find the version without it
         return True
+
+
+def _is_no_metadata(data: bytes) -> bool:
+    return data == _TOMBSTONE or data.startswith(_MOVED)
+
+
+def _moved(data: bytes, version: Version) -> Moved | None:
+    if not data.startswith(_MOVED):
+        return None
+    try:
+        told = json.loads(data)
+        return Moved(str(told["format"]), str(told["location"]), version)
+    except (ValueError, KeyError, TypeError) as error:
+        raise MalformedMetadata(
+            f"{version.location} does not say where the table is: {error!r}", hint="repair the file"
+        ) from error
 
 
 def _same_version(left: TableMetadata, right: TableMetadata) -> bool:

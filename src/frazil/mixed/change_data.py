@@ -42,7 +42,7 @@ class ToldChanges:
             raise Unsupported(
                 "an update without its old row needs a table whose partition follows from the key: the old row may be "
                 "in another partition",
-                hint="give update_before rows, or partition by key columns",
+                hint="give update_before rows of all updates, or ingest a Spark DataFrame that has none",
             )
         if len(actions):
             self._before = actions[-1:], [column.slice(len(column) - 1) for column in values]
@@ -50,12 +50,11 @@ class ToldChanges:
 
     def _follows_its_before(self, actions: Actions, keys: Sequence[pa.Array]) -> Mask:
         """Where the row before has the same key, and is the old one of an update."""
-        if self._before is None:
-            return equals_previous(keys) & (_previous(actions) == Operation.UPDATE_BEFORE)
-        before, last = self._before
+        before, last = (actions[:0], [column.slice(0, 0) for column in keys]) if self._before is None else self._before
         joined = [pa.concat_arrays(pair) for pair in zip(last, keys, strict=True)]
         olds = _previous(np.concatenate([before, actions])) == Operation.UPDATE_BEFORE
-        return (equals_previous(joined) & olds)[1:]
+        found: Mask = equals_previous(joined) & olds
+        return found[len(before) :]
 
 
 def _previous(actions: Actions) -> Actions:
@@ -89,7 +88,7 @@ class OneOrder:
         """Refuse changes without a place, and two of one key with the same, but an update's rows."""
         missing = next((name for name, column in zip(self.order, places, strict=True) if column.null_count), None)
         if missing is not None:
-            raise InvalidValue(f"a change has no {missing}, which says when it happened", hint="give all of them one")
+            raise without_place(missing)
         values = [comparable(column) for column in (*keys, *places)]
         if self._before is not None:
             before, last = self._before
@@ -103,16 +102,26 @@ class OneOrder:
             self._before = actions[-1:], [column.slice(len(column) - 1) for column in values]
 
     def _refused(self, key: Sequence[Any]) -> InvalidValue:
-        shown = ", ".join(f"{name} = {value!r}" for name, value in zip(self.keys, key, strict=True))
-        if self.order:
-            return InvalidValue(
-                f"two changes of the key {shown} have the same {', '.join(self.order)}",
-                hint="order by columns that tell all changes of a key apart",
-            )
+        return unclear_order(self.keys, key, self.order)
+
+
+def without_place(column: str) -> InvalidValue:
+    """The error for a change of which nobody knows when it happened."""
+    return InvalidValue(f"a change has no {column}, which says when it happened", hint="give all of them one")
+
+
+def unclear_order(keys: Sequence[str], key: Sequence[Any], order: Sequence[str]) -> InvalidValue:
+    """The error for changes of a key of which nobody knows which came first."""
+    shown = ", ".join(f"{name} = {value!r}" for name, value in zip(keys, key, strict=True))
+    if order:
         return InvalidValue(
-            f"there are several changes of the key {shown}, and nothing says which came first",
-            hint="name the column that says when each happened: order='ts'",
+            f"two changes of the key {shown} have the same {', '.join(order)}",
+            hint="order by columns that tell all changes of a key apart",
         )
+    return InvalidValue(
+        f"there are several changes of the key {shown}, and nothing says which came first",
+        hint="name the column that says when each happened: order='ts'",
+    )
 
 
 def replacing(
@@ -130,6 +139,32 @@ def replacing(
     return rows.take(pa.array(places)), repeated
 
 
+def in_order(rows: Any, order: Sequence[str], columns: Sequence[str]) -> Any:
+    """Rows sorted by columns, of which those that the table has stay."""
+    if not order:
+        return rows
+    if isinstance(rows, list | tuple):
+        rows = pa.Table.from_pylist(list(rows))
+    table = _as_table(rows)
+    missing = next((name for name in order if name not in table.column_names), None)
+    if missing is not None:
+        raise InvalidArgument(f"the rows have no column {missing!r}", hint="name columns that say when each happened")
+    places = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in order])
+    return table.take(places).drop_columns([name for name in order if name not in columns])
+
+
+def _as_table(rows: Any) -> pa.Table:
+    if type(rows).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if not isinstance(rows, pa.Table) and hasattr(rows, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(rows).read_all()
+    if not isinstance(rows, pa.Table):
+        raise InvalidArgument(f"{type(rows).__name__} holds no changes", hint="give an Arrow table or a list of dicts")
+    return rows
+
+
 def split(rows: Any, operation: str) -> tuple[Any, Actions]:
     """Rows without their operations, and those."""
     if isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows):
@@ -138,14 +173,7 @@ def split(rows: Any, operation: str) -> tuple[Any, Actions]:
             raise InvalidArgument(f"a row has no {operation!r}", hint="each row says what happened in that column")
         plain = [{name: value for name, value in row.items() if name != operation} for row in rows]
         return plain, actions_of(pa.array([row[operation] for row in rows], pa.string()))
-    if type(rows).__module__.partition(".")[0] == "pandas":
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
-    elif isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
-    elif not isinstance(rows, pa.Table) and hasattr(rows, "__arrow_c_stream__"):
-        rows = pa.RecordBatchReader.from_stream(rows).read_all()
-    if not isinstance(rows, pa.Table):
-        raise InvalidArgument(f"{type(rows).__name__} holds no changes", hint="give an Arrow table or a list of dicts")
+    rows = _as_table(rows)
     if operation not in rows.schema.names:
         raise InvalidArgument(
             f"the rows have no column {operation!r}", hint="name the column that says what happened to each row"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +12,28 @@ import pyarrow.compute as pc
 from frazil.iceberg.delete_reader import DeleteReader
 from frazil.iceberg.read import TaskReader
 from frazil.iceberg.scan_columns import leaf
+from frazil.io.store import Store
 from frazil.mixed.columns import FILE_OFFSET, NO_OFFSET
 from frazil.mixed.deleted_keys import DeletedKeys, Ints
 from frazil.mixed.plan import PlannedFile, StoreState
 from frazil.model.arrow import schema_to_arrow
 from frazil.model.schema import Schema
+from frazil.recent import Recent
 
 Keys = tuple[list[pa.Array], Ints]
 """The key columns of a file's rows, and their offsets; no columns if there are no rows."""
+
+
+Place = tuple[Store, str, tuple[int, ...], str]
+Memory = Recent[Place, Keys]
+_REMEMBERED_BYTES = 256 << 20
+_EACH = 200
+"""About what a file takes beside its keys."""
+
+
+def new_memory(most_bytes: int) -> Memory:
+    """What remembers keys of files, up to so many bytes."""
+    return Recent(most_bytes, lambda keys: sum(column.nbytes for column in keys[0]) + keys[1].nbytes + _EACH)
 
 
 @dataclass
@@ -32,8 +45,8 @@ class ChangeKeys:
     keys: tuple[int, ...]
     """The field ids of the primary key, in its order."""
     batch_rows: int
-    _known: dict[str, Keys] = field(default_factory=dict)
-    _lock: Lock = field(default_factory=Lock)
+    memory: Memory = field(default_factory=lambda: new_memory(_REMEMBERED_BYTES))
+    """What was read; one that is shared is for files that are read whole."""
 
     def __post_init__(self) -> None:
         fields = (column for column in self.schema.fields if column.id in self.keys)
@@ -45,7 +58,8 @@ class ChangeKeys:
 
     def load(self, one: PlannedFile) -> Keys:
         """The keys of a file, of rows that its residual filter takes."""
-        known = self._known.get(one.path)
+        place = self._place(one)
+        known = self.memory.get(place)
         if known is not None:
             return known
         batches = list(self._reader.read(one.task))
@@ -55,9 +69,11 @@ class ChangeKeys:
             known = columns, offsets_of(rows[0].column(rows[0].num_columns - 1))
         else:
             known = [], np.zeros(0, dtype=np.int64)
-        with self._lock:
-            self._known[one.path] = known
+        self.memory.put(place, known)
         return known
+
+    def _place(self, one: PlannedFile) -> Place:
+        return self.change.store, one.path, self.keys, str(self._output)
 
     def deleted(self, files: Sequence[PlannedFile]) -> DeletedKeys | None:
         """What files of deletes delete; None if that is nothing."""

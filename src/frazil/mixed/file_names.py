@@ -99,6 +99,12 @@ def task_of(path: str) -> int | None:
     return None if matched is None else int(matched[5])
 
 
+def transaction_of(path: str) -> int | None:
+    """The transaction that the name of a file tells, None if it tells none."""
+    found = _parse(path)
+    return None if found is None else found.transaction_id
+
+
 def _parse(path: str) -> FilePlace | None:
     matched = _NAME.fullmatch(path.rpartition("/")[2])
     if matched is None or matched[2] not in _TYPES:

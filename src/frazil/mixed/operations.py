@@ -42,8 +42,15 @@ _WORDS = {
     "update_preimage": Operation.UPDATE_BEFORE,
     "update_postimage": Operation.UPDATE_AFTER,
 }
-OLD_ROWS = tuple(word for word, operation in _WORDS.items() if operation in (Operation.UPDATE_BEFORE, Operation.DELETE))
-"""The words, in small letters, for rows that go."""
+
+
+def words_for(*operations: Operation) -> tuple[str, ...]:
+    """The words, in small letters, for operations.
+
+    >>> words_for(Operation.UPDATE_BEFORE)
+    ('update_before', '-u', 'update_preimage')
+    """
+    return tuple(word for word, operation in _WORDS.items() if operation in operations)
 
 
 def actions_of(column: pa.Array) -> Actions:
@@ -60,16 +67,21 @@ def actions_of(column: pa.Array) -> Actions:
     words = pc.utf8_lower(column.cast(pa.string()))
     places = pc.index_in(words, value_set=pa.array(list(_WORDS)))
     if places.null_count:
-        unknown: Any = column.filter(places.is_null())[0].as_py()
-        raise InvalidValue(f"a row has the operation {unknown!r}, which is unknown", hint=_hint())
+        raise unknown_operation(column.filter(places.is_null())[0].as_py())
     numbers = np.array([int(operation) for operation in _WORDS.values()], dtype=np.int8)
     found: Actions = numbers[places.to_numpy(zero_copy_only=False)]
     return found
 
 
+def unknown_operation(told: Any) -> InvalidValue:
+    """The error for a word that is none of them."""
+    return InvalidValue(f"a row has the operation {told!r}, which is unknown", hint=_hint())
+
+
 def arrivals(actions: Actions) -> npt.NDArray[np.bool_]:
     """Which of them bring a row; the others take one."""
-    return (actions == Operation.INSERT) | (actions == Operation.UPDATE_AFTER)
+    found: npt.NDArray[np.bool_] = (actions == Operation.INSERT) | (actions == Operation.UPDATE_AFTER)
+    return found
 
 
 def all_of(operation: Operation, rows: int) -> Actions:

@@ -16,7 +16,7 @@ from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.upsert import several_rows
 from frazil.iceberg.write import remove_files, removing
-from frazil.mixed.change_data import ToldChanges, replacing, split
+from frazil.mixed.change_data import ToldChanges, in_order, replacing, split
 from frazil.mixed.deleted_keys import DeletedKeys
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields, partitioned_by_key
@@ -121,9 +121,9 @@ class ChangeJob:
         given = self._table_of(self._checked(conform(rows, self.schema)))
         return self._run_reading(lambda: [*_deletes(self._matching(where)), *_inserts(given)])
 
-    def ingest(self, rows: Any, operation: str, *, upsert: bool) -> RowChanges:
-        """Apply change data, in the order of its rows."""
-        plain, actions = split(rows, operation)
+    def ingest(self, rows: Any, operation: str, *, order: tuple[str, ...] = (), upsert: bool) -> RowChanges:
+        """Apply change data, in the order of its rows or of columns."""
+        plain, actions = split(in_order(rows, order, self.schema.columns), operation)
         given = self._table_of(self._checked(conform(plain, self.schema)))
         if len(actions) != given.num_rows:
             raise InvalidArgument("rows and operations differ in number", hint="give each row its operation")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from frazil.iceberg.table import IcebergTable
     from frazil.lance.table import LanceTable
+    from frazil.mixed.table import MixedTable
     from frazil.model.expressions import Expression
     from frazil.spark.bridge import Bridge
 
@@ -41,17 +42,18 @@ OWN_CATALOG = "_frazil"
 """The catalog that a session gets which has none of ours."""
 
 Values = Mapping[str, Any]
+AnyTable: TypeAlias = "IcebergTable | LanceTable | MixedTable"
 
 
 def update_rows(
-    table: IcebergTable, values: Values, where: str | None, spark: SparkSession | None, branch: str
+    table: AnyTable, values: Values, where: str | None, spark: SparkSession | None, branch: str
 ) -> RowChanges:
     """UPDATE."""
     condition = "" if where is None else f" WHERE {where}"
     return Statement(table, f"UPDATE {{t}} AS t SET {_assignments(values)}{condition}", spark, branch).execute()
 
 
-def delete_on_spark(table: IcebergTable, where: str | Expression, spark: SparkSession, branch: str) -> RowChanges:
+def delete_on_spark(table: AnyTable, where: str | Expression, spark: SparkSession, branch: str) -> RowChanges:
     """DELETE."""
     return Statement(table, f"DELETE FROM {{t}} AS t WHERE {where}", spark, branch).execute()
 
@@ -91,7 +93,7 @@ def convert_on_spark(
 class Statement:
     """SQL text in which `{t}` stands for a table."""
 
-    table: IcebergTable | LanceTable
+    table: AnyTable
     text: str
     spark: SparkSession | None = None
     branch: str = MAIN
@@ -130,7 +132,7 @@ def any_bridge(spark: SparkSession) -> Bridge:
 class Merge:
     """A MERGE in the making. Clauses are tried in the order they were added; each method gives a new one."""
 
-    table: IcebergTable | LanceTable
+    table: AnyTable
     source: Any
     on: str
     spark: SparkSession | None = None
@@ -210,9 +212,7 @@ def _rank(clause: str) -> int:
     return 1 if clause.startswith("WHEN NOT MATCHED") else 0
 
 
-def merge_rows(
-    table: IcebergTable | LanceTable, source: Any, on: str | Sequence[str], spark: SparkSession | None, branch: str
-) -> Merge:
+def merge_rows(table: AnyTable, source: Any, on: str | Sequence[str], spark: SparkSession | None, branch: str) -> Merge:
     """MERGE. `on` is a condition, the name of a column that both have, or several names."""
     names = [on] if isinstance(on, str) else list(on)
     if not names:

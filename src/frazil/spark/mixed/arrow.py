@@ -32,7 +32,7 @@ from frazil.spark.scan.filters import numbered
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_NOTHING = {"name": NO_COLUMNS, "type": "boolean", "nullable": True, "metadata": {}}
+NOTHING = {"name": NO_COLUMNS, "type": "boolean", "nullable": True, "metadata": {}}
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ def merged_frame(
 ) -> DataFrame:
     """The rows of a plan, with columns of the types (Spark's JSON) that are told."""
     state = plan.base
-    small = replace(plan, base=_small(state), change=_small(plan.change), tasks=(), idle_deletes=())
-    rows = MergedRows(state.store, small.base.metadata, plan.schema, wanted, by_number, plan=small, keys=keys)
-    schema = held_struct(told or [_NOTHING])
+    empty = replace(plan, base=small(state), change=small(plan.change), tasks=(), idle_deletes=())
+    rows = MergedRows(state.store, empty.base.metadata, plan.schema, wanted, by_number, plan=empty, keys=keys)
+    schema = held_struct(told or [NOTHING])
     tasks = [part for task in plan.tasks for part in _split(task)]
     if locations.parse(routed(state.store, state.metadata.location)).scheme == "memory":
         return as_told(local_frame(list(rows.read(tasks)), session, schema), told, session)
@@ -75,7 +75,8 @@ def merged_frame(
     return as_told(frame_of_chunks(rows, chunks, session, schema), told, session)
 
 
-def _small(state: StoreState) -> StoreState:
+def small(state: StoreState) -> StoreState:
+    """A store as workers need it."""
     return replace(state, metadata=without_history(state.metadata), snapshot=None)
 
 

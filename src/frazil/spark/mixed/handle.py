@@ -12,6 +12,7 @@ from frazil.errors import InvalidArgument
 from frazil.iceberg.read import METADATA_COLUMNS
 from frazil.iceberg.table import IcebergTable
 from frazil.mixed.pair import SnapshotPair, choose_pair
+from frazil.mixed.properties import UPSERT_ENABLED
 from frazil.mixed.table import MixedTable
 from frazil.model.schema import Schema
 from frazil.spark.describe import READ, WRITE
@@ -21,12 +22,22 @@ from frazil.spark.iceberg.handle import IcebergHandle
 from frazil.spark.mixed.shown import shown_properties
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from frazil.iceberg.row_changes import RowChanges
+    from frazil.iceberg.snapshot import Snapshot
     from frazil.spark import grammar
     from frazil.spark.bridge import Bridge
+    from frazil.spark.changes.command import Command
+    from frazil.spark.scan.contents import OnlyFiles
     from frazil.spark.types import Dialect
 
 BASE, CHANGE = "base", "change"
 """The stores: tables of these names behind the table's, each with metadata tables of its own."""
+
+
+_REMOVALS = frozenset({"delete"})
+"""What takes changes from the change store: that they are in the base store already, or that they are too old."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,9 @@ class MixedHandle(TableHandle):
 
     table: MixedTable
     pair: SnapshotPair
+    _: KW_ONLY
+    files: OnlyFiles | None = None
+    """Which files of the change store, if not all of them: of a part of its changes."""
 
     @property
     def base(self) -> IcebergTable:
@@ -91,7 +105,9 @@ class MixedHandle(TableHandle):
         return shown.hidden(self.base.metadata, dialect)
 
     def capabilities(self, dialect: Dialect) -> Sequence[str]:
-        return READ if self.branch is None else (*READ, *WRITE)
+        if self.branch is not None:
+            return (*READ, *WRITE, "STREAMING_WRITE")
+        return (*READ, "MICRO_BATCH_READ") if self.metadata_name == CHANGE and not self.pinned else READ
 
     @property
     def metadata_columns(self) -> Collection[str]:
@@ -165,6 +181,10 @@ class MixedHandle(TableHandle):
         inner = self._of_one_store()
         if inner is not None:
             return inner.scan(bridge, asked, jsession)
+        if self.metadata_name == CHANGE:
+            from frazil.spark.mixed.change_table import describe_changes
+
+            return describe_changes(bridge, [self], asked, jsession)
         from frazil.spark.mixed.scan import describe_merge
 
         return describe_merge(bridge, self, asked, jsession)
@@ -180,6 +200,76 @@ class MixedHandle(TableHandle):
         if name == BASE:
             return IcebergHandle(table, self.schema, snapshot, branch=None, pinned=True, options=self.options)
         return IcebergHandle(table, self.schema, snapshot, kind="metadata", branch=None, metadata_name=inner)
+
+    def insert(self, bridge: Bridge, mode: str, conditions: str, options: Mapping[str, str], rows: DataFrame) -> None:
+        from frazil.spark.mixed.insert import insert
+
+        insert(bridge, self, mode, conditions, options, rows)
+
+    def check_partitions(self, given: Sequence[str]) -> None:
+        IcebergHandle(self.base, self.schema).check_partitions(given)
+
+    def truncate(self, spark: SparkSession) -> None:
+        self.refuse_unless_written()
+        self.table.truncate()
+
+    def drop_partitions(self, wanted: Sequence[Mapping[str, str | None]], *, if_exists: bool) -> None:
+        from frazil.spark.mixed.partitions import drop_partitions
+
+        self.refuse_unless_written()
+        drop_partitions(self.table, wanted, if_exists)
+
+    def change_rows(self, command: Command) -> RowChanges:
+        from frazil.spark.mixed.changes import change_rows
+
+        self.refuse_unless_written()
+        return change_rows(self, command)
+
+    @property
+    def replaces_by_key(self) -> bool:
+        return self.base.metadata.property_reader.get(UPSERT_ENABLED)
+
+    def ingest(self, bridge: Bridge, options: Mapping[str, str], rows: DataFrame) -> None:
+        from frazil.spark.mixed.ingest import ingest
+
+        ingest(bridge, self, options, rows)
+
+    def last_batch(self, options: Mapping[str, str], query: str) -> int:
+        from frazil.spark.mixed.target import last_batch
+
+        return last_batch(self.table, query)
+
+    def stream_store(self) -> tuple[IcebergTable, frozenset[str]]:
+        if self.metadata_name != CHANGE:
+            self._refuse("gives streams of its changes only: read its table .change")
+        return self.change, _REMOVALS
+
+    def stream_part(
+        self, store: IcebergTable, snapshot: Snapshot | None, files: OnlyFiles | None, options: Mapping[str, str]
+    ) -> Self:
+        table = MixedTable(self.table.identifier, self.base, store, self.table.primary_key)
+        return replace(self, table=table, pair=SnapshotPair(self.pair.base, snapshot), files=files, options=options)
+
+    def describe_parts(self, bridge: Bridge, parts: Sequence[MixedHandle], asked: Asked, jsession: Any) -> Any:
+        from frazil.spark.mixed.change_table import describe_changes
+
+        return describe_changes(bridge, parts, asked, jsession)
+
+    def refuse_unless_written(self) -> None:
+        """Refuse to change what is not the table itself."""
+        if self.branch is None:
+            self._refuse("cannot be changed where an earlier state, or a part of it, was asked for: name the table")
+
+    def aggregate(self, aggregates: Sequence[Sequence[Any]], filters: str) -> bytes | None:
+        """As for an Iceberg table, where nothing is left to merge."""
+        from frazil.spark.mixed.source import source_of
+
+        if self.kind != "table":
+            return None
+        changes = source_of(self, None).changes
+        if changes.inserts or changes.deletes:
+            return None
+        return IcebergHandle(self.base, self.schema, self.pair.base).aggregate(aggregates, filters)
 
     # The table itself.
 
@@ -219,6 +309,11 @@ class UnkeyedHandle(IcebergHandle):
 
         MixedAlteration(bridge, self.mixed).run(changes)
         return unkeyed(self.mixed)
+
+    def drop_partitions(self, wanted: Sequence[Mapping[str, str | None]], *, if_exists: bool) -> None:
+        from frazil.spark.mixed.partitions import drop_partitions
+
+        drop_partitions(self.mixed, wanted, if_exists)
 
     def execute(self, bridge: Bridge, change: grammar.Change | grammar.AlterColumn) -> None:
         from frazil.spark.mixed.alter import execute

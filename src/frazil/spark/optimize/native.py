@@ -26,7 +26,7 @@ from frazil.spark.write.job import Job
 from frazil.spark.write.native import remove_folder
 from frazil.spark.write.partitions import Transforms
 from frazil.spark.write.rows import by_position
-from frazil.spark.write.settings import NONE, WriteSettings, settings_of
+from frazil.spark.write.settings import ALL_AT_ONCE, NONE, WriteSettings, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,7 +111,7 @@ class NativeRewrites:
         """Rows come in the order in which they are to stand; those of one partition need not be put together."""
         one_partition = task.partition.spec_id == self.job.metadata.default_spec_id
         fanout = one_partition and self.job.arrangement.order.is_unsorted
-        return replace(self._settings, fanout=True) if fanout else self._settings
+        return replace(self._settings, open_files=ALL_AT_ONCE) if fanout else self._settings
 
     @cached_property
     def _metadata(self) -> TableMetadata:

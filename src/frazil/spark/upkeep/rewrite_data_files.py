@@ -32,7 +32,7 @@ from frazil.spark.write.job import Job
 from frazil.spark.write.native import remove_folder
 from frazil.spark.write.partitions import Transforms
 from frazil.spark.write.rows import by_position
-from frazil.spark.write.settings import NONE, WriteSettings, settings_of
+from frazil.spark.write.settings import ALL_AT_ONCE, NONE, WriteSettings, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -175,7 +175,7 @@ class Compaction:
         fitted = by_position(arranged, self._schema, self.bridge.classes)
         settings = self.settings
         if group.partition is not None and self.arrangement.order.is_unsorted:
-            settings = replace(settings, fanout=True)  # all rows are of one partition
+            settings = replace(settings, open_files=ALL_AT_ONCE)  # all rows are of one partition
         table = self.handle.table
         job = Job.start(self.spark, table.store, self._metadata(group), self._schema, settings)
         try:
