@@ -275,6 +275,56 @@ def test_deletes_that_a_failed_task_needs_stay() -> None:
     assert not deletes_of(table)
 
 
+class Overtaken(InProcess):
+    """Something happens to the table when the tasks are done, for the first time."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self.meanwhile: Callable[[], object] | None = meanwhile
+        self.tasks: list[int] = []
+
+    def execute(self, job: Any, tasks: Any) -> Any:
+        self.tasks.append(len(tasks))
+        yield from super().execute(job, tasks)
+        if self.meanwhile is not None:
+            self.meanwhile()
+            self.meanwhile = None
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("large", [False, True])
+def test_tasks_that_nobody_overtook_are_committed(version: int, large: bool) -> None:
+    """A writer deletes rows of one partition, and adds to it: only this one is done again."""
+    properties = LARGE if large else {}
+    table = iceberg_table(format_version=version, partition_by=("region",), properties=properties)
+    for number in range(3):
+        rows = 40 if large else 1
+        table.append([row(100 * number + n, region=region) for region in ("eu", "us", "ap") for n in range(rows)])
+    table.delete("id = 0")
+    table.upsert([row(100, "new", "us"), row(101, "new", "ap")], ["id", "region"])
+    table.upsert([row(100, "new", region) for region in ("us", "ap", "eu")], ["id", "region"])
+    other = type(table)("other", table.store, table._committer, table._committer.load())
+
+    def meanwhile() -> None:
+        other.delete("id = 200 AND region = 'eu'")
+        other.append([row(7, region="eu")])
+        other.upsert([row(201, "late", "us")], ["id", "region"])
+
+    executor = Overtaken(meanwhile)
+    result = table.optimize("minor", executor=executor, upkeep=False)
+    assert result.problems == ()
+    assert len(result.runs) == 2
+    assert executor.tasks[0] > 1
+    rows = sorted_rows(table)
+    assert rows == sorted_rows(other.refresh())
+    assert {(one["id"], one["region"]) for one in rows} >= {(7, "eu"), (201, "us"), (100, "us")}
+    assert not {(0, "eu"), (0, "us"), (200, "eu")} & {(one["id"], one["region"]) for one in rows}
+    assert not table.optimize("minor", upkeep=False).runs
+    assert sorted_rows(table) == rows
+    files = {one for one in files_of(table) if "-deletes" not in one and not one.endswith(".puffin")}
+    known = {path for one in table.snapshots for path in table.scan(version=one.snapshot_id).plan().file_paths}
+    assert files <= known, "what was written for tasks that were overtaken is gone"
+
+
 def test_changes_of_a_partition_are_moved_as_a_whole() -> None:
     table = new_table(partition_by=("region",))
     for number in range(3):

@@ -50,7 +50,7 @@ class OptimizeResult:
         yield f"health {self.health.score} of 100; {kind} {told} done"
         if self.dry_run and self.planned is not None:
             files, size = counted(self.planned_files, "file"), as_size(self.planned_bytes)
-            yield f"{counted(self.planned_tasks, 'task')}, which read {files} of {size}"
+            yield f"{counted(self.planned_tasks, 'task')} to read {files} of {size}"
         counts = [f"{self.count(name)} {name.replace('_', ' ')}" for name in COUNTS if self.count(name)]
         if counts:
             yield ", ".join(counts)

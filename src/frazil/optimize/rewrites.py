@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -67,10 +67,15 @@ def _light(file: DataInput) -> DataInput:
     return replace(file, file=bare(file.file), deletes=deletes)
 
 
-def settle(job: RewriteJob, plan: OptimizingPlan, done: Sequence[Done[TaskFiles]]) -> tuple[OptimizingPlan, TaskFiles]:
-    """What of a plan can be committed, and the files for it. What cannot is taken back; nothing left is an error."""
+def settle(
+    job: RewriteJob, plan: OptimizingPlan, done: Sequence[Done[TaskFiles]], overtaken: Collection[int] = ()
+) -> tuple[OptimizingPlan, TaskFiles]:
+    """What of a plan can be committed, and the files for it. What cannot is taken back; nothing left is an error.
+
+    `overtaken` are the numbers of tasks whose files others changed meanwhile.
+    """
     errors = {one.number: one.error for one in done if one.error is not None}
-    lost = plan.lost_with(errors)
+    lost = plan.lost_with({*errors, *overtaken})
     job.take_back([one.written for one in done if one.number in lost and one.written is not None])
     left = plan.without(lost)
     if errors and not (left.tasks or left.to_sequence):

@@ -14,12 +14,12 @@ from typing import Self
 import pyarrow as pa
 
 from frazil import ambient
-from frazil.errors import FrazilError
+from frazil.errors import CommitConflict, FrazilError
 from frazil.iceberg import validation
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.actions.convert_deletes import ConvertDeletes
 from frazil.iceberg.actions.rewrite_files import RewriteFiles
-from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.data_file import Content, DataFile
 from frazil.iceberg.data_locations import data_folder, data_location, writing_to
 from frazil.iceberg.delete_conversion import dead
 from frazil.iceberg.delete_reader import DeleteReader
@@ -43,7 +43,7 @@ from frazil.model.expressions import AlwaysTrue
 from frazil.model.schema import LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID, Schema
 from frazil.optimize.arrangement import Arrangement, KnowOrder
 from frazil.optimize.evaluate import Kind
-from frazil.optimize.inputs import DataInput
+from frazil.optimize.inputs import DataInput, DeleteKind
 from frazil.optimize.outcome import Outcome
 from frazil.optimize.plan import OptimizingPlan, RewriteTask
 from frazil.optimize.rewrites import RewriteJob, TaskFiles, clear_named, new_job_number, settle
@@ -185,9 +185,34 @@ def optimize_unkeyed(
         return Outcome(plan=plan)
     job = UnkeyedJob(table.metadata, table.store, target_bytes, arrangement, table)
     done = carry_out(executor, job, plan.tasks)
+    lost: set[int] = set()
     left, written = settle(job, plan, done)
     with removing(table.store, written.all):
-        return replace(_commit(table, base, left, plan.kind, written, arrangement), problems=problems(done))
+        while True:
+            try:
+                outcome = _commit(table, base, left, plan.kind, written, arrangement)
+            except CommitConflict:  # the work of other tasks is not lost by it
+                more = overtaken(table.refresh(), plan) - lost
+                if not more or len(lost | more) >= len(plan.tasks):
+                    raise
+                lost |= more
+                left, written = settle(job, plan, done, lost)
+            else:
+                return replace(outcome, problems=problems(done))
+
+
+def overtaken(table: IcebergTable, plan: OptimizingPlan) -> set[int]:
+    """The numbers of tasks with files that others removed since, or deleted rows of by position."""
+    now = {
+        task.file.file_path: {delete.key for delete in task.deletes if delete.content is Content.POSITION_DELETES}
+        for task in table.scan().plan().tasks()
+    }
+    return {
+        number
+        for number, task in enumerate(plan.tasks)
+        for file in (*task.rewrite, *task.convert)
+        if now.get(file.path) != {delete.key for delete in file.of_kind(DeleteKind.POSITION)}
+    }
 
 
 def _commit(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import pytest
 
 from tests.optimize.test_rest import KINDS, History
@@ -41,6 +44,19 @@ def test_the_session_does_it(spark, made, name_of):
     assert table.optimize("minor", spark=spark).runs
     assert rows_of(table) == before
     assert not table.optimize("minor", spark=spark).runs
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_shown_where_somebody_looks(spark, made, monkeypatch):
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    tasks = made("keyed by region").optimize("minor", spark=spark).runs[0].plan.tasks
+    assert len(tasks) > 1
+    assert f"optimizing [{'=' * 30}] {len(tasks)}/{len(tasks)}" in shown.getvalue()
 
 
 class OnSpark(History):

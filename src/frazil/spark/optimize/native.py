@@ -37,6 +37,9 @@ LARGE_BYTES = 32 << 20
 MANY_FILES = 64
 """From so many on, several cores read the files of a task, and Spark's writer pays."""
 
+_OPEN_COST = 4 << 20
+"""What a file counts for in Spark's splits, besides its bytes."""
+_TASKS_PER_CORE = 4
 _MOST_OF_TARGET = 3
 """A part is about as large as a file should be; only if that was estimated badly it becomes several."""
 
@@ -60,7 +63,8 @@ class NativeRewrites:
         paths = [file.path for file in task.rewrite]
         size = sum(file.bytes for file in task.rewrite)
         options, transforms = self._options, Transforms(self.bridge.name)
-        parts, split = max(1, size // self.job.target_bytes), options.input_split_size(size)
+        parts = max(1, size // self.job.target_bytes)
+        split = max(options.input_split_size(size), (size + len(paths) * _OPEN_COST) // max(parts, self._tasks))
         rows = rows_of_files(self.bridge, self.spark, self._handle, self._schema.columns, paths, split_bytes=split)
         arranged = self._arrangement.arranged(rows, parts, self._schema, transforms, options, len(paths))
         fitted = by_position(arranged, self._schema, self.bridge.classes)
@@ -81,6 +85,11 @@ class NativeRewrites:
                 job.clear(keep=stay)
             else:
                 remove_folder(job)
+
+    @cached_property
+    def _tasks(self) -> int:
+        """How many tasks read at most: to begin one takes longer than to read a small file."""
+        return _TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism
 
     @cached_property
     def _handle(self) -> IcebergHandle:
