@@ -511,3 +511,20 @@ def test_whatever_expires_all_files_of_the_rest_exist_and_no_others(
         needed = reached(table)
         assert needed - stored(table) == set()
         assert stored(table) - needed == set()
+
+
+def test_times_are_text_too_and_other_things_are_refused():
+    table = Table()
+    table.append("a")
+    table.append("b")
+    assert expire(table).older_than("1990-01-01").retain_last(1).dry_run().expired_snapshot_ids == ()
+    assert len(expire(table).older_than("9000-01-01T00:00:00+01:00").retain_last(1).dry_run().expired_snapshot_ids) == 1
+    for bad in ("yesterday", None, 1.5, True):
+        with pytest.raises(InvalidArgument, match="time"):
+            expire(table).older_than(bad)  # type: ignore[arg-type]
+    for bad in ("2", None, 1.5, True):
+        with pytest.raises(InvalidArgument, match="retain the last"):
+            expire(table).retain_last(bad)  # type: ignore[arg-type]
+    for bad in ("12", ["12"], [None]):
+        with pytest.raises(InvalidArgument, match="not a snapshot id"):
+            expire(table).expire_ids(bad)  # type: ignore[arg-type]

@@ -34,6 +34,7 @@ from frazil.iceberg.updates import (
     apply_updates,
 )
 from frazil.io.store import Store
+from frazil.model.temporal import to_millis
 
 if TYPE_CHECKING:
     from frazil.iceberg.committer import TableState
@@ -80,25 +81,29 @@ class ExpireSnapshots(Action):
         self._before: TableMetadata | None = None
         self._result: ExpireResult | None = None
 
-    def older_than(self, time: int | datetime) -> Self:
-        """Expire snapshots made before a time: milliseconds since 1970, or a datetime with a time zone."""
-        if isinstance(time, datetime):
-            if time.tzinfo is None:
-                raise InvalidArgument(f"{time} has no time zone", hint="give one, such as datetime.UTC")
-            time = int(time.timestamp() * 1000)
-        self._older_than_ms = time
+    def older_than(self, time: int | str | datetime) -> Self:
+        """Expire snapshots made before a time: milliseconds since 1970, ISO text (of UTC unless it has a zone), or a
+        datetime with a time zone.
+        """
+        if isinstance(time, datetime) and time.tzinfo is None:
+            raise InvalidArgument(f"{time} has no time zone", hint="give one, such as datetime.UTC")
+        self._older_than_ms = to_millis(time)
         return self
 
     def retain_last(self, count: int) -> Self:
         """Keep at least so many snapshots of each branch, however old."""
-        if count < 1:
-            raise InvalidArgument(f"cannot retain the last {count} snapshots", hint="keep at least 1")
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise InvalidArgument(f"cannot retain the last {count!r} snapshots", hint="give a number, at least 1")
         self._retain_last = count
         return self
 
     def expire_ids(self, snapshot_ids: Iterable[int]) -> Self:
         """Expire these snapshots too, however new. One that a branch or tag names is refused."""
-        self._ids.update(snapshot_ids)
+        given = [snapshot_ids] if isinstance(snapshot_ids, int | str) else list(snapshot_ids)
+        for one in given:
+            if not isinstance(one, int) or isinstance(one, bool):
+                raise InvalidArgument(f"{one!r} is not a snapshot id", hint="give a list of integers")
+        self._ids.update(given)
         return self
 
     def clean_expired_files(self, clean: bool | Literal["metadata"] = True) -> Self:
