@@ -153,3 +153,25 @@ def test_rows_of_a_branch_are_replaced_though_main_is_empty(made, put):
     table.append([{"id": 1, "day": "a", "v": 1.0}], branch="dev")
     put(table, [(1, "b", 2.0)], branch="dev")
     assert table.scan(ref="dev").to_arrow().to_pylist() == [{"id": 1, "day": "b", "v": 2.0}]
+
+
+def test_a_key_within_a_struct(spark, lake, name):
+    columns = "st STRUCT<b: INT, a: STRING>, v INT"
+    table = lake.create_table(name.removeprefix("lake."), columns, format_version=2)
+    table.append([{"st": {"b": 1, "a": "x"}, "v": 1}, {"st": {"b": 1, "a": "y"}, "v": 2}, {"st": None, "v": 3}])
+    table.upsert(spark.createDataFrame([((9, "x"), 4), ((9, None), 5)], columns), ["st.a"])
+    read = spark.table(f"lake.{table.identifier}").selectExpr("st.b", "st.a", "v").orderBy("v").collect()
+    assert list(map(tuple, read)) == [(1, "y", 2), (9, "x", 4), (9, None, 5)]
+    assert sorted(row["v"] for row in table.scan().to_arrow().to_pylist()) == [2, 4, 5]
+    with pytest.raises(InvalidValue, match=r"key st\.a = None"):
+        table.upsert(spark.createDataFrame([(None, 4), ((9, None), 5)], columns), ["st.a"])
+
+
+def test_a_key_that_is_a_uuid(spark, lake, name):
+    from uuid import UUID
+
+    table = lake.create_table(name.removeprefix("lake."), "u UUID, v INT", format_version=2)
+    one, two = str(UUID(int=1)), str(UUID(int=2))
+    table.append([{"u": UUID(one), "v": 1}, {"u": UUID(two), "v": 2}])
+    table.upsert(spark.createDataFrame([(one, 3)], "u STRING, v INT"), ["u"])
+    assert list(map(tuple, spark.table(f"lake.{table.identifier}").orderBy("v").collect())) == [(two, 2), (one, 3)]
