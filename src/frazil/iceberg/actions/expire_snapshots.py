@@ -92,17 +92,17 @@ class ExpireSnapshots(Action):
 
     def retain_last(self, count: int) -> Self:
         """Keep at least so many snapshots of each branch, however old."""
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        if type(count) is not int or count < 1:
             raise InvalidArgument(f"cannot retain the last {count!r} snapshots", hint="give a number, at least 1")
         self._retain_last = count
         return self
 
     def expire_ids(self, snapshot_ids: Iterable[int]) -> Self:
         """Expire these snapshots too, however new. One that a branch or tag names is refused."""
-        given = [snapshot_ids] if isinstance(snapshot_ids, int | str) else list(snapshot_ids)
-        for one in given:
-            if not isinstance(one, int) or isinstance(one, bool):
-                raise InvalidArgument(f"{one!r} is not a snapshot id", hint="give a list of integers")
+        given = list(snapshot_ids) if isinstance(snapshot_ids, Iterable) else [snapshot_ids]
+        wrong = [one for one in given if type(one) is not int]
+        if wrong:
+            raise InvalidArgument(f"{wrong[0]!r} is not a snapshot id", hint="give a list of integers")
         self._ids.update(given)
         return self
 
