@@ -99,7 +99,8 @@ class ExpireSnapshots(Action):
 
     def expire_ids(self, snapshot_ids: Iterable[int]) -> Self:
         """Expire these snapshots too, however new. One that a branch or tag names is refused."""
-        given = list(snapshot_ids) if isinstance(snapshot_ids, Iterable) else [snapshot_ids]
+        told: Any = snapshot_ids
+        given = list(told) if isinstance(told, Iterable) else [told]
         wrong = [one for one in given if type(one) is not int]
         if wrong:
             raise InvalidArgument(f"{wrong[0]!r} is not a snapshot id", hint="give a list of integers")
