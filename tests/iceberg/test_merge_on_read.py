@@ -123,11 +123,9 @@ def test_a_branch_has_deletes_of_its_own(version: int):
     table.delete("id = 1")
     table.delete("id = 2", branch="dev")
     table.delete("id = 3", branch="dev")
-    table.delete("id = 4", branch="new")  # begins at main
     assert ids_of(table) == [2, 3, 4]
     assert ids_of(table, ref="dev") == [1, 4]
-    assert ids_of(table, ref="new") == [2, 3]
-    assert [len(delete_files(table, ref=ref)) for ref in ("main", "dev", "new")] == [1, 1, 1]
+    assert [len(delete_files(table, ref=ref)) for ref in ("main", "dev")] == [1, 1]
 
 
 @BOTH

@@ -12,8 +12,10 @@ from frazil.ambient import Ambient, replaced
 from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.data_file import Content, DataFile
+from frazil.iceberg.delete_conversion import convert_equality_deletes
 from frazil.iceberg.delete_index import is_vector, target_paths
 from frazil.iceberg.delete_reader import DeleteReader
+from frazil.iceberg.delete_rewrite import rewrite_position_delete_files
 from frazil.iceberg.delete_writer import DeleteWriter, WrittenDeletes
 from frazil.iceberg.manifest import ALL_COLUMNS
 from frazil.iceberg.merge_on_read import MergeOnRead, fill
@@ -21,6 +23,7 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.read import TaskReader
 from frazil.iceberg.rewrite import CopyOnWrite
+from frazil.iceberg.scan import as_expression
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable, TableTransaction
 from frazil.iceberg.write import RowWriter
@@ -197,7 +200,7 @@ class ModelledTable:
         where, matches = self.filter(data)
         made = self.new_rows(data)
         return Change(
-            lambda: table.overwrite(self.arrow(made), where, branch=branch),
+            lambda: CopyOnWrite(table, branch).overwrite(self.arrow(made), as_expression(where)),
             lambda rows: {n: row for n, row in rows.items() if not matches(row)} | {row.values[1]: row for row in made},
         )
 
@@ -319,13 +322,13 @@ class ModelledTable:
     def rewrite_deletes(self, data: st.DataObject, table: IcebergTable, branch: str) -> Change:
         """Delete files become vectors, or are joined."""
         options = {"rewrite-all": "true"} if data.draw(st.booleans()) else {"min-input-files": "1"}
-        where = self.filter(data)[0] if data.draw(st.booleans()) else None
-        return Change(lambda: table.rewrite_position_delete_files(where, options, branch=branch), lambda rows: rows)
+        where = as_expression(self.filter(data)[0] if data.draw(st.booleans()) else None)
+        return Change(lambda: rewrite_position_delete_files(table, where, options, branch), lambda rows: rows)
 
     def convert_deletes(self, data: st.DataObject, table: IcebergTable, branch: str) -> Change:
         """Equality deletes become deletes by position."""
         where = self.filter(data)[0] if data.draw(st.booleans()) else None
-        return Change(lambda: table.convert_equality_deletes(where, branch=branch), lambda rows: rows)
+        return Change(lambda: convert_equality_deletes(table, as_expression(where), {}, branch), lambda rows: rows)
 
     def rewrite_manifests(self, data: st.DataObject, table: IcebergTable, branch: str) -> Change | None:
         if self.head(branch) is None:

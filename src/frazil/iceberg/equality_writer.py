@@ -29,6 +29,8 @@ from frazil.model.types import (
     ListType,
     MapType,
     NestedField,
+    StructType,
+    Type,
     UnknownType,
     VariantType,
 )
@@ -53,9 +55,9 @@ class EqualityDeleteWriter:
         properties: Mapping[str, str] | None = None,
     ) -> None:
         settings = DeleteSettings.of(metadata, properties)
-        self._ids = tuple(equality_ids)
+        self.equality_ids = tuple(equality_ids)
         self.spec = spec = _reaching_all(metadata) if spec is None else spec
-        self.schema = _columns(metadata.current_schema, self._ids, spec)
+        self.schema = _columns(metadata.current_schema, self.equality_ids, spec)
         """The columns that rows must have."""
         self._writer = RowWriter(
             metadata,
@@ -75,7 +77,7 @@ class EqualityDeleteWriter:
 
     def as_delete(self, file: DataFile) -> DataFile:
         """A file of keys, as the manifest will track it."""
-        return replace(file, content=Content.EQUALITY_DELETES, equality_ids=self._ids)
+        return replace(file, content=Content.EQUALITY_DELETES, equality_ids=self.equality_ids)
 
     def _chosen(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = self.schema.columns
@@ -86,7 +88,18 @@ class EqualityDeleteWriter:
                     f"rows to delete have no column {missing[0]!r}",
                     hint=f"give the keys and what the table is partitioned by: {', '.join(names)}",
                 )
-            yield batch.select(names)
+            arrays = [_only(batch.column(column.name), column.type) for column in self.schema.fields]
+            yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _only(values: pa.Array, type_: Type) -> pa.Array:
+    """A column without those fields of its structs that are no keys."""
+    if not isinstance(type_, StructType) or not pa.types.is_struct(values.type):
+        return values
+    kept = [column for column in type_.fields if values.type.get_field_index(column.name) >= 0]
+    arrays = [_only(values.field(column.name), column.type) for column in kept]
+    fields = [values.type.field(column.name).with_type(array.type) for column, array in zip(kept, arrays, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=values.is_null())
 
 
 def _reaching_all(metadata: TableMetadata) -> PartitionSpec:

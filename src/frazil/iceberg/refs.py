@@ -10,16 +10,29 @@ frazil.errors.InvalidArgument: [INVALID_ARGUMENT] a tag cannot have min-snapshot
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from frazil.errors import InvalidArgument, InvalidName
+from frazil.errors import InvalidArgument, InvalidName, RefNotFound
 from frazil.iceberg.json_object import JsonObject, without_none
 
 MAIN = "main"
 BRANCH = "branch"
 TAG = "tag"
 _MAX_NAME_LENGTH = 1024
+
+
+def existing_branch(refs: Mapping[str, SnapshotRef], name: str) -> str:
+    """The name, if it is that of a branch to write to: a mistyped one must not make a branch."""
+    found = refs.get(checked_ref_name(name))
+    if found is None and name != MAIN:
+        raise RefNotFound(
+            f"the table has no branch {name!r}", hint=f"table.manage_refs().create_branch({name!r}).commit() first"
+        )
+    if found is not None and found.is_tag:
+        raise InvalidArgument(f"{name!r} is a tag: it never moves", hint="write to a branch")
+    return name
 
 
 def checked_ref_name(name: object) -> str:

@@ -19,11 +19,11 @@ from frazil.iceberg.refs import MAIN
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan import BATCH_ROWS, Scan
 from frazil.iceberg.snapshot import Snapshot
-from frazil.iceberg.write import RowWriter, removing
+from frazil.iceberg.write import RowWriter, abandoning, removing
 from frazil.model.arrow_evaluator import filter_mask
 from frazil.model.conform import conform
 from frazil.model.expressions import AlwaysTrue, Expression
-from frazil.model.schema import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID, Schema
+from frazil.model.schema import Schema
 
 if TYPE_CHECKING:
     from frazil.iceberg.table import IcebergTable, TableTransaction
@@ -74,7 +74,7 @@ class CopyOnWrite:
         """Replace matching rows."""
         batches = conform(rows, self._metadata.current_schema)
         new = RowWriter(self._metadata, self._table.store).write(batches)
-        with removing(self._table.store, new):
+        with abandoning(self._table.store, new):
             removal = self.without(where)
         if not (new or removal.removed):  # nothing by nothing: a snapshot like that of an append without rows
             action = self._table.new_append().to_branch(self._branch).commit()
@@ -111,7 +111,7 @@ class CopyOnWrite:
         output = schema
         if self._metadata.format_version >= 3:
             # rows keep their ids: what is not deleted is moved, not written anew
-            output = Schema((*schema.fields, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER), schema.schema_id)
+            output = schema.with_lineage()
         store = self._table.store
         return TaskReader(store, self._metadata, output, schema, DeleteReader(store, self._metadata), BATCH_ROWS)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.iceberg.committer import Committer, TableState
 from frazil.iceberg.metadata import TableMetadata
-from frazil.iceberg.refs import MAIN, SnapshotRef
+from frazil.iceberg.refs import MAIN, SnapshotRef, existing_branch
 from frazil.iceberg.scan import Scan, as_expression, choose_snapshot, columns_of
 from frazil.iceberg.self_optimizing import SelfOptimizing
 from frazil.iceberg.snapshot import Snapshot
@@ -190,6 +190,7 @@ class TableTransaction(Changes, Transaction):
         from frazil.iceberg.write import RowWriter, removing
         from frazil.model.conform import conform
 
+        existing_branch(self.metadata.refs, branch)
         files = RowWriter(self.metadata, self.store).write(conform(rows, self.metadata.current_schema))
         with removing(self.store, files):
             self.new_append().append_files(files).to_branch(branch).commit()
@@ -198,13 +199,13 @@ class TableTransaction(Changes, Transaction):
         """Replace the rows that match (all, if not told), of the table and of this transaction, by others."""
         from frazil.iceberg.rewrite import CopyOnWrite
 
-        CopyOnWrite(self, branch).overwrite(rows, as_expression(where))
+        CopyOnWrite(self, existing_branch(self.metadata.refs, branch)).overwrite(rows, as_expression(where))
 
     def delete(self, where: str | Expression, *, branch: str = MAIN) -> None:
         """Delete the rows that match, of the table and of this transaction."""
         from frazil.iceberg.merge_on_read import delete_rows
 
-        delete_rows(self, as_expression(where), branch)
+        delete_rows(self, as_expression(where), existing_branch(self.metadata.refs, branch))
 
 
 class IcebergTable(Changes, SelfOptimizing):
@@ -344,10 +345,11 @@ class IcebergTable(Changes, SelfOptimizing):
     def append(
         self, rows: Any, *, branch: str = MAIN, snapshot_properties: Mapping[str, str] | None = None
     ) -> Snapshot:
-        """Add rows: an Arrow table or reader, a pandas frame, or a list of dicts. A new branch begins at main."""
+        """Add rows: an Arrow table or reader, a pandas frame, or a list of dicts. A branch must exist."""
         from frazil.iceberg.write import RowWriter, removing
         from frazil.model.conform import conform
 
+        existing_branch(self.refs, branch)
         files = RowWriter(self.metadata, self._store).write(conform(rows, self.schema))
         with removing(self._store, files):
             action = self.new_append().append_files(files).to_branch(branch)
@@ -359,7 +361,7 @@ class IcebergTable(Changes, SelfOptimizing):
         """Replace the rows that match (all, if not told) by others, in one step."""
         from frazil.iceberg.rewrite import CopyOnWrite
 
-        return CopyOnWrite(self, branch).overwrite(rows, as_expression(where))
+        return CopyOnWrite(self, existing_branch(self.refs, branch)).overwrite(rows, as_expression(where))
 
     def delete(self, where: str | Expression, *, spark: Any = None, branch: str = MAIN) -> RowChanges:
         """Delete the rows that match. Whole files go by metadata alone; others are rewritten without the rows, or get
@@ -374,6 +376,7 @@ class IcebergTable(Changes, SelfOptimizing):
         from frazil.iceberg.merge_on_read import delete_rows
         from frazil.iceberg.rewrite import branch_head
 
+        existing_branch(self.refs, branch)
         while True:  # where there is nothing to delete, what the table has become since it was loaded is looked at
             seen = branch_head(self.metadata, branch)
             done = delete_rows(self, as_expression(where), branch)
@@ -394,6 +397,7 @@ class IcebergTable(Changes, SelfOptimizing):
         for `foreachBatch`. Readers pay for the equality deletes until `convert_equality_deletes` or compaction.
         """
         told = snapshot_properties or {}
+        existing_branch(self.refs, branch)
         if hasattr(rows, "sparkSession"):
             from frazil.spark.changes.upsert import upsert_frame
 
@@ -540,6 +544,7 @@ class IcebergTable(Changes, SelfOptimizing):
             return rewrite_deletes_on_spark(self, where, options, spark, branch)
         from frazil.iceberg.delete_rewrite import rewrite_position_delete_files
 
+        branch = existing_branch(self.refs, branch)
         return rewrite_position_delete_files(self, as_expression(where), options or {}, branch)
 
     def convert_equality_deletes(
@@ -562,6 +567,7 @@ class IcebergTable(Changes, SelfOptimizing):
             return convert_on_spark(self, where, options, spark, branch)
         from frazil.iceberg.delete_conversion import convert_equality_deletes
 
+        branch = existing_branch(self.refs, branch)
         return convert_equality_deletes(self, as_expression(where), options or {}, branch)
 
     def transaction(self) -> TableTransaction:

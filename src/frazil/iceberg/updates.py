@@ -180,6 +180,8 @@ class UpgradeFormatVersion(Update):
                 f"cannot go back from format version {found} to {self.format_version}",
                 hint="copy the data to a new table",
             )
+        if self.format_version > found:
+            building.metadata.current_schema.check_version(self.format_version)
         building.change(format_version=self.format_version)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.errors import InvalidArgument, InvalidValue, Unsupported
 from frazil.iceberg.data_file import DataFile
@@ -13,9 +15,11 @@ from frazil.iceberg.equality_writer import EqualityDeleteWriter
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.rewrite import branch_head
 from frazil.iceberg.row_changes import RowChanges
-from frazil.iceberg.write import RowWriter, removing
+from frazil.iceberg.scan_columns import leaf
+from frazil.iceberg.write import RowWriter, abandoning, removing
 from frazil.io.store import Store
 from frazil.model.conform import conform, opened
+from frazil.model.schema import Schema
 from frazil.model.transforms import VoidTransform
 
 if TYPE_CHECKING:
@@ -49,15 +53,10 @@ def upsert(
     batches = list(conform(_with_columns(rows, writer.schema.columns), table.schema))
     if not batches:
         return RowChanges()
-    given = pa.Table.from_batches(batches)
-    names = writer.schema.columns
-    counted = given.select(names).group_by(names).aggregate([([], "count_all")])
-    if len(counted) < len(given):
-        many = counted.filter(pa.compute.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()[0]
-        raise several_rows({name: many[name] for name in names})
+    _check_keys(batches, table.schema, writer.equality_ids)
     files = RowWriter(table.metadata, table.store).write(batches)
-    with removing(table.store, files):
-        deletes = writer.write(given.select(names).to_batches()) if has_rows(table, branch) else []
+    with abandoning(table.store, files):
+        deletes = writer.write(batches) if has_rows(table, branch) else []
     with removing(table.store, [*files, *deletes]):
         return commit_upsert(table, files, deletes, branch, properties)
 
@@ -84,6 +83,26 @@ def check_given(columns: Iterable[str], keys: Sequence[str]) -> None:
     for name in keys:
         if name not in given:
             raise InvalidArgument(f"the rows have no column {name!r}, which is a key", hint="give every row its key")
+
+
+def _check_keys(batches: Sequence[pa.RecordBatch], schema: Schema, ids: Sequence[int]) -> None:
+    """Refuse two rows of one key."""
+    keys = [pa.chunked_array([leaf(batch, schema, number) for batch in batches]) for number in ids]
+    places = list(map(str, range(len(ids))))
+    numbered = pa.table([*keys, pa.array(np.arange(len(keys[0])))], names=[*places, "row"])
+    counted = numbered.group_by(places).aggregate([("row", "count"), ("row", "min")])
+    if len(counted) == len(numbered):
+        return
+    first = counted.filter(pc.greater(counted["row_count"], 1))["row_min"][0].as_py()
+    row = pa.Table.from_batches(batches).slice(first, 1).to_pylist()[0]
+    raise several_rows({schema.name_of(number) or "": _value(row, schema, number) for number in ids})
+
+
+def _value(row: Any, schema: Schema, number: int) -> Any:
+    for step in schema.path_ids(number):
+        found = schema.field_by_id(step)
+        row = None if row is None or found is None else row[found.name]
+    return row
 
 
 def has_rows(table: IcebergTable, branch: str) -> bool:

@@ -205,6 +205,16 @@ def removing(store: Store, files: Iterable[DataFile]) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def abandoning(store: Store, files: Iterable[DataFile]) -> Iterator[None]:
+    """Remove written files if anything fails before their commit is tried: nothing refers to them."""
+    try:
+        yield
+    except BaseException:
+        remove_files(store, files)
+        raise
+
+
 def remove_files(store: Store, files: Iterable[DataFile]) -> None:
     """Remove files that were never committed; what cannot be removed is an orphan, not an error."""
     with suppress(FrazilError):

@@ -152,7 +152,7 @@ class Schema:
         return replace(self, schema_id=schema_id)
 
     def check_version(self, format_version: int) -> None:
-        """Refuse types and defaults that the format version does not have."""
+        """Refuse types and defaults that the format version does not have, and names that it has taken."""
         for column in self.all_fields():
             if column.type.added_in > format_version:
                 raise InvalidSchema(
@@ -165,6 +165,24 @@ class Schema:
                     f"column {self.name_of(column.id)!r} has a default, which needs format version 3",
                     hint="upgrade the table, or add the column without a default",
                 )
+
+        if format_version >= 3:
+            self.check_lineage_names()
+
+    def check_lineage_names(self) -> None:
+        """Refuse columns with the names of row lineage, which every table has from format version 3 on."""
+        taken = next((name for name in self.columns if name.lower() in (column.name for column in LINEAGE)), None)
+        if taken is not None:
+            raise InvalidSchema(
+                f"column {taken!r} has the name of a metadata column of row lineage, in which format version 3 keeps "
+                "where rows come from",
+                hint="give the column another name",
+            )
+
+    def with_lineage(self) -> Schema:
+        """These columns, and those that tell rows apart wherever they are written."""
+        self.check_lineage_names()
+        return Schema((*self.fields, *LINEAGE), self.schema_id)
 
     def to_json(self) -> dict[str, Any]:
         """The specification's JSON object (Appendix C)."""
@@ -386,10 +404,11 @@ ROW_ID = NestedField(2147483540, "_row_id", LongType(), doc="Id of the row for i
 LAST_UPDATED_SEQUENCE_NUMBER = NestedField(
     2147483539, "_last_updated_sequence_number", LongType(), doc="Sequence number of the commit that last wrote the row"
 )
+LINEAGE = (ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)
 RESERVED_IDS = frozenset(
     {
         *(DELETED_ID, SPEC_ID_ID, PARTITION_ID, DELETE_ROW_ID),
-        *(column.id for column in (FILE, POS, DELETE_FILE_PATH, DELETE_POS, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)),
+        *(column.id for column in (FILE, POS, DELETE_FILE_PATH, DELETE_POS, *LINEAGE)),
         # of the changelog, and of the table `position_deletes`
         *(2147483543, 2147483542, 2147483541, 2147483641, 2147483640),
     }

@@ -40,7 +40,7 @@ from frazil.mixed.properties import store_kind
 from frazil.mixed.transactions import OPTIMIZE, PRODUCER
 from frazil.mixed.writer import BaseWriter
 from frazil.model.expressions import AlwaysTrue
-from frazil.model.schema import LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID, Schema
+from frazil.model.schema import POS, Schema
 from frazil.optimize.arrangement import Arrangement, KnowOrder
 from frazil.optimize.evaluate import Kind
 from frazil.optimize.inputs import DataInput, DeleteKind
@@ -105,7 +105,7 @@ class UnkeyedJob(RewriteJob):
         """Rows of files in others, in today's spec; with their ids, where they have any."""
         schema = self.metadata.current_schema
         if self.metadata.format_version >= 3:
-            schema = Schema((*schema.fields, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER), schema.schema_id)
+            schema = schema.with_lineage()
         reader = self._reader(schema)
         rows = (batch for file in files for batch in reader.read(_scan_task(file)))
         return self._writer(schema).write(rows)

@@ -10,6 +10,8 @@ import pytest
 
 from frazil.errors import CommitConflict, InvalidArgument, InvalidValue, Unsupported
 from frazil.iceberg.data_file import Content
+from frazil.iceberg.write import RowWriter
+from frazil.model.conform import conform
 
 COLUMNS = "id BIGINT, day STRING, v DOUBLE"
 _ARROW = pa.schema({"id": pa.int64(), "day": pa.string(), "v": pa.float64()})
@@ -150,6 +152,39 @@ def test_two_upserts_of_an_empty_table_do_not_both_commit(lake, made, put, versi
 
 def test_rows_of_a_branch_are_replaced_though_main_is_empty(made, put):
     table = made()
-    table.append([{"id": 1, "day": "a", "v": 1.0}], branch="dev")
+    files = RowWriter(table.metadata, table.store).write(conform([{"id": 1, "day": "a", "v": 1.0}], table.schema))
+    table.new_append().append_files(files).to_branch("dev").commit()
     put(table, [(1, "b", 2.0)], branch="dev")
     assert table.scan(ref="dev").to_arrow().to_pylist() == [{"id": 1, "day": "b", "v": 2.0}]
+
+
+def test_a_key_within_a_struct(spark, lake, name):
+    columns = "st STRUCT<b: INT, a: STRING>, v INT"
+    table = lake.create_table(name.removeprefix("lake."), columns, format_version=2)
+    table.append([{"st": {"b": 1, "a": "x"}, "v": 1}, {"st": {"b": 1, "a": "y"}, "v": 2}, {"st": None, "v": 3}])
+    table.upsert(spark.createDataFrame([((9, "x"), 4), ((9, None), 5)], columns), ["st.a"])
+    read = spark.table(f"lake.{table.identifier}").selectExpr("st.b", "st.a", "v").orderBy("v").collect()
+    assert list(map(tuple, read)) == [(1, "y", 2), (9, "x", 4), (9, None, 5)]
+    assert sorted(row["v"] for row in table.scan().to_arrow().to_pylist()) == [2, 4, 5]
+    with pytest.raises(InvalidValue, match=r"key st\.a = None"):
+        table.upsert(spark.createDataFrame([(None, 4), ((9, None), 5)], columns), ["st.a"])
+
+
+def test_a_key_that_is_a_uuid(spark, lake, name):
+    from uuid import UUID
+
+    table = lake.create_table(name.removeprefix("lake."), "u UUID, v INT", format_version=2)
+    one, two = str(UUID(int=1)), str(UUID(int=2))
+    table.append([{"u": UUID(one), "v": 1}, {"u": UUID(two), "v": 2}])
+    table.upsert(spark.createDataFrame([(one, 3)], "u STRING, v INT"), ["u"])
+    assert list(map(tuple, spark.table(f"lake.{table.identifier}").orderBy("v").collect())) == [(two, 2), (one, 3)]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_that_were_replaced_do_not_count_when_their_file_goes(spark, made, put, version):
+    table = made(version)
+    put(table, [(1, "a", 1.0), (2, "a", 1.0)])
+    put(table, [(1, "a", 2.0)])
+    done = table.delete("id < 100", spark=spark)
+    assert (done.rows_deleted, done.data_files_added) == (2, 0)
+    assert rows(spark, table) == []

@@ -99,10 +99,11 @@ class ExpireSnapshots(Action):
 
     def expire_ids(self, snapshot_ids: Iterable[int]) -> Self:
         """Expire these snapshots too, however new. One that a branch or tag names is refused."""
-        given = [snapshot_ids] if isinstance(snapshot_ids, int | str) else list(snapshot_ids)
-        for one in given:
-            if type(one) is not int:
-                raise InvalidArgument(f"{one!r} is not a snapshot id", hint="give a list of integers")
+        told: Any = snapshot_ids
+        given = list(told) if isinstance(told, Iterable) else [told]
+        wrong = [one for one in given if type(one) is not int]
+        if wrong:
+            raise InvalidArgument(f"{wrong[0]!r} is not a snapshot id", hint="give a list of integers")
         self._ids.update(given)
         return self
 

@@ -15,7 +15,7 @@ from frazil.errors import InvalidArgument
 from frazil.iceberg.planning import FileScanTask, ScanPlan
 from frazil.io import roaring
 from frazil.io.deletion_vector import DeletionVector
-from frazil.model.schema import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID, Schema
+from frazil.model.schema import Schema
 from frazil.spark.scan.executors import ship_classes
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _PATH, _POSITIONS = struct.Struct(">ii"), struct.Struct(">qi")
 
 def with_lineage(schema: Schema) -> Schema:
     """Columns, and those that tell rows apart wherever they are written."""
-    return Schema((*schema.fields, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER), schema.schema_id)
+    return schema.with_lineage()
 
 
 class Notes:

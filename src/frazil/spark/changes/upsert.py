@@ -12,6 +12,7 @@ from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.upsert import check_given, commit_upsert, has_rows, key_writer, several_rows
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
+from frazil.model.types import StructType, Type
 from frazil.spark.changes.builder import any_bridge
 from frazil.spark.changes.once import made_once
 from frazil.spark.iceberg.handle import on_branch
@@ -25,7 +26,7 @@ from frazil.spark.write.rows import by_name, by_position
 from frazil.spark.write.settings import settings_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from frazil.iceberg.table import IcebergTable
     from frazil.spark.bridge import Bridge
@@ -42,11 +43,11 @@ def upsert_frame(
     work = _Upsert(bridge, table, branch)
     try:
         with made_once(fitted, bridge.classes) as made:
-            _check_keys(made, writer.schema)
+            _check_keys(made, table.schema, writer.equality_ids)
             files = work.write(made, table.schema)
             deletes = []
             if has_rows(table, branch):
-                found = work.write(made.select(*map(quoted_name, writer.schema.columns)), writer.schema, writer.spec)
+                found = work.write(_only(made, writer.schema), writer.schema, writer.spec)
                 deletes = [writer.as_delete(file) for file in found]
     except BaseException:
         work.abandon()
@@ -61,11 +62,36 @@ def upsert_frame(
         raise
 
 
-def _check_keys(rows: DataFrame, keys: Schema) -> None:
-    names = [quoted_name(name) for name in keys.columns]
-    several = rows.groupBy(*names).count().where("count > 1").limit(1).collect()
+def _check_keys(rows: DataFrame, schema: Schema, ids: Sequence[int]) -> None:
+    """Refuse two rows of one key; a key within a struct that is null is null."""
+    keys = [_leaf(schema, number).alias(str(place)) for place, number in enumerate(ids)]
+    several = rows.groupBy(*keys).count().where("count > 1").limit(1).collect()
     if several:
-        raise several_rows({name: several[0][place] for place, name in enumerate(keys.columns)})
+        raise several_rows({schema.name_of(number) or "": several[0][place] for place, number in enumerate(ids)})
+
+
+def _leaf(schema: Schema, number: int) -> Column:
+    from pyspark.sql import functions
+
+    first, *others = [column.name for step in schema.path_ids(number) if (column := schema.field_by_id(step))]
+    found = functions.col(quoted_name(first))
+    for name in others:
+        found = found.getField(name)
+    return found
+
+
+def _only(rows: DataFrame, keys: Schema) -> DataFrame:
+    """The columns of keys, without those fields of structs that are none."""
+    from pyspark.sql import functions
+
+    def kept(column: Column, type_: Type) -> Column:
+        if not isinstance(type_, StructType):
+            return column
+        parts = [kept(column.getField(inner.name), inner.type).alias(inner.name) for inner in type_.fields]
+        return functions.when(column.isNotNull(), functions.struct(*parts))
+
+    columns = [kept(functions.col(quoted_name(one.name)), one.type).alias(one.name) for one in keys.fields]
+    return rows.select(*columns)
 
 
 class _Upsert:
