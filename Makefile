@@ -36,8 +36,8 @@ test-oldest: $(OLDEST)/.ready-dev  ## the tests of the engine, on the oldest Spa
 test-all: lint  ## everything, the slow tests and all conformance as well
 	$(PYTEST) -n $(JOBS) --dist loadgroup
 
-soak: $(VENV)/.ready-dev  ## two optimizers, a writer and a reader on one mixed table for five minutes
-	$(BIN)/python -m tests.optimize.soak --seconds 300
+soak: $(VENV)/.ready-dev  ## two optimizers, a writer and a reader on one mixed table for five minutes (SOAK=--spark: on Spark)
+	$(BIN)/python -m tests.optimize.soak --seconds 300 $(SOAK)
 
 lint: $(VENV)/.ready-dev  ## style, types and layers
 	$(BIN)/ruff check

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import lance_scan, lance_tables, spark_changes, spark_scan, spark_write
+from benchmarks import lance_scan, lance_tables, mixed_spark, spark_changes, spark_optimize, spark_scan, spark_write
 from benchmarks.probe import Measured, probe
 from benchmarks.report import Line, as_page, as_text, machine, megabytes, seconds
 from benchmarks.tables import FILES_PER_MANIFEST, SMALL, write_table
@@ -33,8 +33,11 @@ class Sizes:
     imports: int = 10
     spark_rows: int = 20_000_000
     spark_files: tuple[int, ...] = (10_000, 100_000)
+    small_files: int = 2_000
     lance_rows: int = 1_000_000
     lance_versions: tuple[int, int] = (10, 1_000)
+    mixed_stream: tuple[int, int, int] = (10_000_000, 1_000_000, 100)
+    """Rows of a mixed table, changes that stream into it, and commits that bring them."""
     lance_scanned: int = 10_000_000
     fresh: bool = True
     """Whether each measurement has a process of its own."""
@@ -49,8 +52,10 @@ QUICK = Sizes(
     imports=1,
     spark_rows=8_000,
     spark_files=(20, 40),
+    small_files=20,
     lance_rows=2_000,
     lance_versions=(2, 4),
+    mixed_stream=(4_000, 400, 4),
     lance_scanned=8_000,
     fresh=False,
 )
@@ -97,6 +102,9 @@ class Bench:
         )
         yield from self.writing_from_spark()
         yield from self.changing_on_spark()
+        yield from self.optimizing_on_spark()
+        yield from self.merging_on_spark()
+        yield from self.streaming_changes()
         yield from self.scanning_lance()
         repeat = 5 if self.sizes.fresh else 1
         yield from spark_scan.lines(
@@ -169,6 +177,18 @@ class Bench:
     def changing_on_spark(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.spark_changes", self.sizes.spark_rows, self.sizes.rounds, "--json")
         yield from spark_changes.lines(told)
+
+    def optimizing_on_spark(self) -> Iterator[Line]:
+        told = _python("-m", "benchmarks.spark_optimize", self.sizes.small_files, self.sizes.rounds, "--json")
+        yield from spark_optimize.lines(told)
+
+    def streaming_changes(self) -> Iterator[Line]:
+        told = _python("-m", "benchmarks.mixed_stream", *self.sizes.mixed_stream, "--json")
+        yield from (Line(**line) for line in json.loads(told))
+
+    def merging_on_spark(self) -> Iterator[Line]:
+        told = _python("-m", "benchmarks.mixed_spark", self.sizes.spark_rows // 2, self.sizes.rounds, "--json")
+        yield from mixed_spark.lines(told)
 
     def scanning_lance(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.lance_scan", self.sizes.lance_scanned, self.sizes.rounds, "--json")

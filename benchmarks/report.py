@@ -56,6 +56,9 @@ work on the machine makes the former long. Before each plan the caches of both a
 "again". Memory is the peak of the first run above what the process had before. PyIceberg's plan is a list of objects;
 Frazil's is columns, and a line of its own says what objects cost.
 
+A stream of upserts goes into two mixed tables, of which one is optimized between commits and the other, in the column
+of the peer, never is.
+
 What Spark writes is compared with Spark's own writer, which is named in the question: the same rows, codec and kind of
 timestamps, in one session, the two taking turns. Its target is met by wall time alone.
 

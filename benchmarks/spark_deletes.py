@@ -38,7 +38,8 @@ class Keyed:
 
     name: str
     key: tuple[str, ...]
-    at_most: float
+    at_most: float | None
+    """None where nearly all of it is Spark's reading the key."""
     ask: Ask
 
 
@@ -49,7 +50,8 @@ KEYED = (
     Keyed("two keys, selected", ("id", "part"), SELECTED, TWO),
     Keyed("two keys, not selected", ("id", "part"), NOT_SELECTED, summed("round(sum(amount))", "sum(length(word))")),
     Keyed("string key, selected", ("code",), SELECTED, summed("sum(part)", "sum(length(code))")),
-    Keyed("string key, not selected", ("code",), NOT_SELECTED, TWO),
+    Keyed("string key, not selected but all other columns", ("code",), NOT_SELECTED, ALL),
+    Keyed("string key, not selected but two numbers", ("code",), None, TWO),
 )
 
 

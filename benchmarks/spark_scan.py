@@ -28,6 +28,7 @@ from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.manifest_reader import SHARED_CACHE
 from frazil.iceberg.table import IcebergTable
 from frazil.lake import Lake
+from frazil.spark.mixed import applied, source
 from frazil.spark.scan import contents, deletes
 
 if TYPE_CHECKING:
@@ -164,6 +165,8 @@ def forget() -> None:
     SHARED_CACHE.clear()
     contents.forget()
     deletes.forget()
+    applied.forget()
+    source.forget()
 
 
 def probe(side: str, folder: Path, repeat: int, *, slow: bool) -> Iterator[tuple[str, Measured]]:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 DAYS = 7
 ROWS_PER_DAY = 250_000
 BAR = 28
+ACCOUNTS = 500_000
+COMMITS = 8
+CHANGES = 10_000
 PRODUCTS = 60_000
 DIMENSIONS = 32
 
@@ -183,6 +186,8 @@ def show(tour: Tour, lake: frazil.Lake, spark: SparkSession) -> None:
             )
         )
 
+    change_data(tour, lake, spark)
+
     with tour.step("the same table without Spark: Arrow in this process"):
         table = lake.table("shop.events")
         rows = table.scan("id = 1000000", columns=["id", "ts", "kind", "price", "_row_id"]).to_arrow().to_pylist()
@@ -247,6 +252,60 @@ def closest(table: LanceTable, asked: int, count: int) -> list[int]:
     distances = np.square(vectors - np.array(wanted, np.float32)).sum(axis=1)
     found: list[int] = np.argsort(distances, kind="stable")[:count].tolist()
     return found
+
+
+def change_data(tour: Tour, lake: frazil.Lake, spark: SparkSession) -> None:
+    """Changes stream into a table with a primary key, and reads of it stay as fast as they were."""
+    with tour.step(
+        f"stream {COMMITS} batches of changes into a mixed table of {ACCOUNTS:,} rows, optimized as they come"
+    ):
+        spark.sql(
+            "CREATE TABLE lake.shop.accounts USING mixed TBLPROPERTIES ('primary-key' = 'id')"
+            f" AS SELECT id, id % 1000 AS balance, 'new' AS state FROM range({ACCOUNTS})"
+        )
+        table = lake.table("shop.accounts")
+        first = read_accounts(spark)
+        with tempfile.TemporaryDirectory() as folder:
+            changes = spark.range(COMMITS * CHANGES).selectExpr(
+                f"int(id / {CHANGES}) AS batch",
+                "id AS place",
+                "if(id % 10 = 9, 'd', 'u') AS op",
+                f"pmod(id * 7919, {ACCOUNTS}) AS id",
+                "id AS balance",
+                "'changed' AS state",
+            )
+            changes.repartitionByRange(COMMITS, "batch").drop("batch").write.parquet(f"{folder}/changes")
+            source = spark.readStream.schema("place BIGINT, op STRING, id BIGINT, balance BIGINT, state STRING")
+            query = (
+                source.option("maxFilesPerTrigger", 1)
+                .parquet(f"{folder}/changes")
+                .writeStream.option("operation", "op")
+                .option("order", "place")
+                .option("checkpointLocation", f"{folder}/at")
+                .trigger(availableNow=True)
+                .toTable("lake.shop.accounts")
+            )
+            while query.isActive:
+                query.awaitTermination(1)
+                table.refresh().optimize(upkeep=False)
+            if query.exception() is not None:
+                raise RuntimeError(str(query.exception()))
+        grown = read_accounts(spark)
+        done = table.refresh().optimize("minor", upkeep=False)
+        last = read_accounts(spark)
+        tour.say(f"a read took {first:.2f} s before, {grown:.2f} s with changes to merge, {last:.2f} s optimized")
+        tour.say(f"health was {done.health.score} of 100; {len(table.change_store.snapshots)} commits of changes")
+        tour.show(spark.sql("SELECT state, count(*) AS accounts FROM lake.shop.accounts GROUP BY state ORDER BY state"))
+
+
+def read_accounts(spark: SparkSession) -> float:
+    """How long a read of the accounts takes, the least of three."""
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        spark.sql("SELECT sum(balance), count(state) FROM lake.shop.accounts").collect()
+        took.append(time.perf_counter() - began)
+    return min(took)
 
 
 if __name__ == "__main__":

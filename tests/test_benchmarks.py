@@ -32,8 +32,12 @@ QUESTIONS = (
     "loads of pyspark, pandas, pylance ",
     "append 10,000 rows ",
     "read 10,000 rows ",
+    "upsert stream, 400 changes in 4 commits into 4,000 rows: first read ",
+    "slowest read, optimized ",
+    "minor optimizing: bytes written to bytes of changes ",
     "write 8,000 rows by Spark (df.write.parquet) ",
     "write 8,000 rows by Spark, into 100 partitions (df.write.parquet) ",
+    "Spark, 20 small files made into few: optimizing to rewrite_data_files ",
     *(f"scan 8,000 rows, {query} " for query in ("2 of 5 columns", "all columns", "selective filter")),
     *(f"scan 8,000 rows of a v3 table without deletes, {columns} " for columns in ("2 of 5 columns", "all columns")),
     *(f"scan 8,000 rows, {share} % deleted by vectors, all columns " for share in (1, 5, 20)),
@@ -48,6 +52,10 @@ QUESTIONS = (
     "upsert 400 rows into 4,000, from Spark ",
     *(f"upsert 80 rows into 800, from {source} " for source in ("Spark", "Arrow")),
     "all rows read after it, to Arrow ",
+    *(
+        f"scan 4,000 rows, 5 % changed, {what} "
+        for what in ("2 of 5 columns", "all columns", "key not selected", "key of text, selected")
+    ),
     *(f"8,000 rows of a Lance table (to Iceberg by Arrow), {query} " for query in ("2 of 5 columns", "all columns")),
     *("parquet: one small file ", "plan and start, 20 files ", "plan and start, 40 files "),
 )

@@ -18,7 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from frazil.catalog.catalog import MIXED_STORE, Catalog, Name, table_exists_already
+from frazil.catalog.catalog import MIXED_STORE, Catalog, Name, change_store_base, table_exists_already
 from frazil.catalog.formats import ICEBERG, LANCE, MIXED, Placed, check_format, refuse
 from frazil.catalog.names import TableName, table_name
 from frazil.errors import CommitFailed, FrazilError, InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
@@ -379,7 +379,8 @@ class Lake:
         return self.catalog.table_exists(name)
 
     def drop_table(self, name: Name, *, purge: bool = False) -> None:
-        """Forget a table; with `purge` delete its files too."""
+        """Forget a table; with `purge` delete its files too. Stores of a mixed table go with it only."""
+        self._refuse_store(name, "dropped")
         twin = self._change_store_of(name)
         self.catalog.drop_table(name, purge=purge)
         if twin is not None:
@@ -397,8 +398,19 @@ class Lake:
 
         return properties.get(CHANGE_IDENTIFIER)
 
+    def _refuse_store(self, name: Name, done: str) -> None:
+        """Unsupported for a store of a mixed table that is there: that table would be lost with it."""
+        wanted = table_name(name)
+        base = change_store_base(wanted)
+        of: object = base if base is not None and self._change_store_of(base.parts) == str(wanted) else None
+        if len(wanted.namespace) > 1 and self.catalog.table_exists(wanted.namespace):
+            of = ".".join(wanted.namespace)
+        if of is not None:
+            raise Unsupported(f"{wanted} cannot be {done}: it is a store of {of}", hint=f"name {of} itself")
+
     def rename_table(self, name: Name, to: Name) -> None:
         """Give a table another name. Its files stay where they are."""
+        self._refuse_store(name, "renamed")
         self.catalog.rename_table(name, to)
 
     def convert_table(self, name: Name, to: str, *, spark: Any = None) -> Converted:
@@ -433,6 +445,7 @@ class Lake:
         dry_run: bool = False,
         upkeep: bool = True,
         executor: Executor | None = None,
+        spark: SparkSession | None = None,
     ) -> LakeResult:
         """Optimize all tables, or those of a namespace, each as its properties say (see the tables' `optimize`).
 
@@ -441,6 +454,10 @@ class Lake:
         from frazil.optimize.lakes import optimize_tables
         from frazil.optimize.run import Request
 
+        if spark is not None:
+            from frazil.spark.optimize.executor import SparkExecutor
+
+            executor = SparkExecutor(spark)
         told: dict[str, Any] = {} if executor is None else {"executor": executor}
         request = Request(kind, dry_run=dry_run, upkeep=upkeep, **told)
         return optimize_tables(self.tables(namespace), self.table, request)

@@ -104,6 +104,21 @@ def _with_twin(
     return as_mixed(table.identifier, table, twin_table, primary_key)
 
 
+def open_pair_in(store: Store, place: str) -> MixedTable | None:
+    """The mixed table whose base store is a folder, and whose change store lies elsewhere; None if it is no such."""
+    from frazil.mixed.properties import BASE, primary_key_of, store_kind
+    from frazil.mixed.table import MixedTable
+
+    try:
+        base = open_in(store, place, name=place, alone=True)
+    except (TableNotFound, Unsupported):
+        return None
+    if store_kind(base.properties) != BASE or not primary_key_of(base.properties):
+        return None
+    found = _with_twin(store, base, place, False, None, None)
+    return found if isinstance(found, MixedTable) else None
+
+
 def _table_folder(place: str) -> str:
     return _folder_of(place) if _is_metadata_name(place) else place
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.table import IcebergTable
     from frazil.lake import Lake
     from frazil.lance.table import LanceTable
+    from frazil.mixed.table import MixedTable
 
 SCHEMA = """id BIGINT, i INT, f FLOAT, d DOUBLE, n9 DECIMAL(9,2), n38 DECIMAL(38,10), s STRING, x BINARY, o BOOLEAN,
     day DATE, t TIMESTAMP_NTZ, z TIMESTAMPTZ, u UUID, fx FIXED[2], st STRUCT<a: INT, inner: STRUCT<b: STRING>>,
@@ -182,6 +183,18 @@ def in_lance(lake: Lake, rows: pa.Table) -> LanceTable:
     table = lake.create_table("db.values_lance", rows.schema, format="lance")
     for start in range(0, len(rows), 4):
         table.append(pa.concat_tables([rows.slice(start, 4), _gone(rows)]))
+    table.delete("id < 0")
+    return table
+
+
+def in_two_stores(lake: Lake, rows: pa.Table) -> MixedTable:
+    """The same rows in a keyed table: half as they are in the base store, half changed since, and one that is gone."""
+    table: MixedTable = lake.create_table("db.values_keyed", rows.schema, format="mixed", primary_key=["id"])
+    order = pa.array(range(len(rows)))
+    others = rows.take(pa.compute.subtract(len(rows) - 1, order)).set_column(0, rows.schema.field(0), rows["id"])
+    odd = pa.compute.equal(pa.compute.bit_wise_and(order, 1), 1)
+    table.overwrite(pa.concat_tables([rows.filter(odd), others.filter(pa.compute.invert(odd)), _gone(rows)]))
+    table.upsert(rows.filter(pa.compute.invert(odd)))
     table.delete("id < 0")
     return table
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.spark.scan.spark_arrow import for_spark
-from tests.conformance.filters import FILTERS, ROWS, SAME, in_lance, many_specs_and_formats, one_format
+from tests.conformance.filters import FILTERS, ROWS, SAME, in_lance, in_two_stores, many_specs_and_formats, one_format
 from tests.conformance.ways import ARROW, AUTO, CATALOG, NATIVE, frame
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.table import IcebergTable
     from frazil.lake import Lake
     from frazil.lance.table import LanceTable
+    from frazil.mixed.table import MixedTable
 
 SMOKE = 8
 """Every so manieth filter is part of the smoke set."""
@@ -36,6 +37,11 @@ def mixed(lake: Lake) -> IcebergTable:
 @pytest.fixture(scope="module")
 def lance(lake: Lake, parquet: IcebergTable) -> LanceTable:
     return in_lance(lake, parquet.scan().to_arrow())
+
+
+@pytest.fixture(scope="module")
+def keyed(lake: Lake, parquet: IcebergTable) -> MixedTable:
+    return in_two_stores(lake, parquet.scan().to_arrow())
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +64,7 @@ def in_all_ways(
     parquet: IcebergTable,
     mixed: IcebergTable,
     lance: LanceTable,
+    keyed: MixedTable,
     local: DataFrame,
     where: str,
 ) -> dict[str, list[int]]:
@@ -71,6 +78,8 @@ def in_all_ways(
         "mixed, auto": frame(spark, mixed, AUTO),
         "mixed, arrow": frame(spark, mixed, ARROW),
         "lance": spark.table(f"{CATALOG}.{lance.identifier}"),
+        **{f"keyed, {way}": frame(spark, keyed, way) for way in (NATIVE, ARROW)},
+        "keyed, joined": frame(spark, keyed, NATIVE, **{"frazil.merge": "shuffle"}),
     }
     parts = [one.where(where).select(lit(way).alias("way"), "id") for way, one in frames.items()]
     found: dict[str, list[int]] = {way: [] for way in frames}
@@ -88,24 +97,30 @@ def test_a_filter_leaves_the_same_rows(
     parquet: IcebergTable,
     mixed: IcebergTable,
     lance: LanceTable,
+    keyed: MixedTable,
     local: DataFrame,
     where: str,
     kernel: str | None,
 ) -> None:
-    found = in_all_ways(spark, parquet, mixed, lance, local, where)
+    found = in_all_ways(spark, parquet, mixed, lance, keyed, local, where)
     expected = found.pop("in Spark's memory")
     assert found == dict.fromkeys(found, expected)
     if kernel is not None:
-        for table in (parquet, mixed, lance):
+        for table in (parquet, mixed, lance, keyed):
             rows = table.scan(where if kernel == SAME else kernel, ["id"]).to_arrow()
             assert sorted(rows["id"].to_pylist()) == expected, (table.identifier, "in process")
 
 
 @pytest.mark.smoke
 def test_without_a_filter_all_rows_are_there(
-    spark: SparkSession, parquet: IcebergTable, mixed: IcebergTable, lance: LanceTable, local: DataFrame
+    spark: SparkSession,
+    parquet: IcebergTable,
+    mixed: IcebergTable,
+    lance: LanceTable,
+    keyed: MixedTable,
+    local: DataFrame,
 ) -> None:
-    found = in_all_ways(spark, parquet, mixed, lance, local, "true")
+    found = in_all_ways(spark, parquet, mixed, lance, keyed, local, "true")
     everything = list(range(len(ROWS)))
     assert all(numbers == everything for numbers in found.values()), found
 

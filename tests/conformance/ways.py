@@ -18,12 +18,12 @@ ARROW, NATIVE, AUTO = "arrow", "native", "auto"
 CATALOG = "conformance"
 
 
-def sql_name(table: IcebergTable) -> str:
+def sql_name(table: Any) -> str:
     """The table's name in SQL."""
     return f"{CATALOG}.{table.identifier}"
 
 
-def frame(spark: SparkSession, table: IcebergTable, way: str, **options: Any) -> DataFrame:
+def frame(spark: SparkSession, table: Any, way: str, **options: Any) -> DataFrame:
     """The table as a DataFrame that is read in one of Spark's ways."""
     return spark.read.options(**{"frazil.scan": way, **options}).table(sql_name(table))
 

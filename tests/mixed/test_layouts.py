@@ -167,3 +167,31 @@ def test_a_lake_does_not_take_a_store_for_a_table(tmp_path: Path) -> None:
     assert ids_of(lake.table("db.t", format="mixed")) == [1]
     with pytest.raises(Unsupported, match="store of a mixed table"):
         lake.table("db.t_change_")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("purge", [False, True])
+def test_stores_go_with_their_table_and_never_alone(tmp_path: Path, layout: str, purge: bool) -> None:
+    lake = frazil.connect(tmp_path)
+    table = lake.create_table("db.t", "id BIGINT", format="mixed", primary_key=["id"], layout=layout)
+    table.append([{"id": 1}])
+    stores = ["db.t_change_"] if layout == "sibling" else ["db.t.change", "db.t.base"]
+    for store in stores:
+        with pytest.raises(Unsupported, match="store"):
+            lake.drop_table(store, purge=purge)
+        with pytest.raises(Unsupported, match="store"):
+            lake.rename_table(store, "db.other")
+    assert lake.table("db.t", format="mixed").scan().count() == 1
+    lake.drop_table("db.t", purge=purge)
+    assert lake.tables() == []
+    assert not any(lake.table_exists(store) for store in stores)
+    left = [path for path in tmp_path.rglob("*.parquet") if path.is_file()]
+    assert bool(left) is not purge
+
+
+def test_a_change_store_that_lost_its_table_can_be_dropped(tmp_path: Path) -> None:
+    lake = frazil.connect(tmp_path)
+    lake.create_table("db.t", "id BIGINT", format="mixed", primary_key=["id"], layout="sibling")
+    shutil.rmtree(tmp_path / "db/t")
+    lake.drop_table("db.t_change_", purge=True)
+    assert not lake.table_exists("db.t_change_")

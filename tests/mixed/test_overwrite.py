@@ -139,3 +139,13 @@ def test_unkeyed_tables_are_overwritten_as_iceberg_tables_are() -> None:
     assert ids_of(table) == [5]
     table.truncate()
     assert ids_of(table) == []
+
+
+def test_rows_for_other_partitions_than_those_overwritten_leave_what_is_there() -> None:
+    table = new_table(partition_by=("region",))
+    table.append([row(1), row(2, region="us"), row(3, region="us")])
+    table.delete("id = 3")
+    table.overwrite([row(4, "new", "us"), row(5, "new", "ap")], "region = 'eu'")
+    assert rows_of(table) == [row(2, region="us"), row(4, "new", "us"), row(5, "new", "ap")]
+    table.upsert([row(4, "newer", "us")])
+    assert rows_of(table) == [row(2, region="us"), row(4, "newer", "us"), row(5, "new", "ap")]

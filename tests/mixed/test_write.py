@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from frazil.errors import CommitConflict, InvalidArgument, InvalidValue, Unsupported
+from frazil.mixed.change_data import OneOrder
 from frazil.mixed.file_names import FileType
-from frazil.mixed.transactions import BATCH, SIGNATURE, TRANSACTION, ReadPoint
+from frazil.mixed.keys import columns_of_changes, key_fields
+from frazil.mixed.operations import Operation, actions_of, all_of
+from frazil.mixed.transactions import (
+    BATCH,
+    SIGNATURE,
+    TRANSACTION,
+    ReadPoint,
+    begin_transaction,
+    commit_changes,
+    told_by_changes,
+)
+from frazil.mixed.writer import ChangeWriter
+from frazil.model.binding import bind
+from frazil.model.conform import conform
+from frazil.model.expression_parser import parse_expression
 from tests.mixed.tables import ids_of, new_table, row, rows_of
 
 BY_REGION = {"partition_by": ("region",)}
@@ -140,7 +156,7 @@ def test_inserts_of_change_data_replace_where_the_table_says_so() -> None:
     assert rows_of(table) == [row(1, "b"), row(2, "b")]
 
 
-@pytest.mark.parametrize("operation", ["upsert", "", None, "I"])
+@pytest.mark.parametrize("operation", ["upsert", "", None, "t"])
 def test_an_unknown_operation_is_refused(operation: str | None) -> None:
     table = new_table()
     with pytest.raises(InvalidValue, match="operation"):
@@ -236,8 +252,30 @@ def test_what_was_read_before_snapshots_expired_is_refused() -> None:
     point_after = ReadPoint.of(base.metadata, change.metadata)
     change.expire_snapshots().older_than(10**15).retain_last(2).commit()
     with pytest.raises(CommitConflict, match="expired"):
-        point.check(base.metadata, change.metadata)
-    point_after.check(base.metadata, change.metadata)
+        point.check(base.metadata, change.metadata, change.store)
+    point_after.check(base.metadata, change.metadata, change.store)
+
+
+def test_changes_of_other_keys_and_partitions_are_no_conflict() -> None:
+    table = new_table(**BY_REGION)
+    table.append([row(1), row(2, region="us")])
+    base, change = table.base_store, table._change_store
+    start = ReadPoint.of(base.metadata, change.metadata)
+    ids = columns_of_changes(change.spec, [1])
+
+    def looked_at(text: str) -> ReadPoint:
+        where = bind(table.schema, parse_expression(text))
+        return replace(start, where=told_by_changes(where, ids))
+
+    table.upsert([row(2, "b", "us"), row(9, "b", "us")])
+    for text in ("region = 'eu'", "id < 2", "id = 1 AND name = 'a'", "region = 'eu' AND name = 'b'"):
+        looked_at(text).check(base.metadata, change.metadata, change.store)
+    for text in ("region = 'us'", "id < 3", "name = 'z'", "id = 9 AND name = 'z'", "id = 1 OR name = 'z'"):
+        with pytest.raises(CommitConflict, match="after its rows were read"):
+            looked_at(text).check(base.metadata, change.metadata, change.store)
+    table.overwrite_partitions([row(5, "o", "ap")])
+    with pytest.raises(CommitConflict, match="after its rows were read"):
+        looked_at("id = 1").check(base.metadata, change.metadata, change.store)
 
 
 @pytest.mark.parametrize("how", PARTITIONINGS)
@@ -378,3 +416,46 @@ def test_columns_and_limits_are_as_for_any_table() -> None:
     assert table.scan(limit=3).count() == 3
     assert table.scan().to_arrow_batch_reader().read_all().num_rows == 4
     assert len(set(table.scan(columns=["_file"]).to_arrow().column(0).to_pylist())) > 1
+
+
+def test_change_data_is_sorted_by_columns_that_say_when_it_happened() -> None:
+    table = new_table()
+    told = [
+        {"op": "d", "at": 3, "ms": 0, **row(1, "b")},
+        {"op": "c", "at": 1, "ms": 5, **row(1)},
+        {"op": "u", "at": 2, "ms": 9, **row(1, "b")},
+        {"op": "r", "at": 3, "ms": 1, **row(1, "c")},
+    ]
+    table.ingest(told, order=["at", "ms"])
+    assert rows_of(table) == [row(1, "c")]
+    with pytest.raises(InvalidArgument, match="no column 'when'"):
+        table.ingest(told, order="when")
+
+
+def test_all_that_comes_can_come_after_all_that_goes_whoever_writes_it() -> None:
+    """Two writers of one transaction: the first brings what the second deletes the old row of."""
+    table = new_table()
+    table.append([row(1), row(2)])
+    base, change = table.base_store, table.change_store
+    assert change is not None
+    transaction = begin_transaction(base, change)
+    keys = key_fields(table.schema, table.primary_key)
+    files = []
+    for going, coming in ((row(1), row(2, "from 1")), (row(2), row(1, "from 2"))):
+        changes = [(next(conform([one], table.schema)), action) for one, action in ((going, 2), (coming, 3))]
+        writer = ChangeWriter(change.metadata, change.store, keys, transaction, arrivals_last=True)
+        files += writer.write((batch, all_of(Operation(action), 1)) for batch, action in changes)
+    commit_changes(base, change, files, transaction)
+    assert rows_of(table.refresh()) == [row(1, "from 2"), row(2, "from 1")]
+
+
+def test_it_must_be_known_which_change_of_a_key_came_first() -> None:
+    """Also where batches of rows meet."""
+    first, second = actions_of(pa.array(["-U"])), actions_of(pa.array(["+U", "d"]))
+    check = OneOrder(("id",), ("ts",))
+    check.check(first, [pa.array([1])], [pa.array([5])])
+    check.check(second, [pa.array([1, 2])], [pa.array([5, 5])])
+    with pytest.raises(InvalidValue, match="two changes of the key id = 2 have the same ts"):
+        check.check(first, [pa.array([2])], [pa.array([5])])
+    with pytest.raises(InvalidValue, match="nothing says which came first"):
+        OneOrder(("id",), ()).check(actions_of(pa.array(["c", "u"])), [pa.array([1, 1])], [])

@@ -1,7 +1,8 @@
 """Two optimizers and a writer on one keyed table for a while, each a process of its own: nothing is lost or doubled.
 
-`python -m tests.optimize.soak --seconds 300`. One optimizer is killed now and then, and another takes its place. A
-reader looks on: no key is ever there twice. At the end the table has what the writer wrote, and is at rest.
+`python -m tests.optimize.soak --seconds 300 [--spark]`. One optimizer is killed now and then, and another takes its
+place; with `--spark` the other one runs on Spark, and some that are killed. A reader looks on: no
+key is ever there twice. At the end the table has what the writer wrote, and is at rest.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ PROPERTIES = {
     "frazil.transaction.timeout-ms": "60000",
 }
 
+_SMALL = {"master": "local[2]", "spark.driver.memory": "1g", "spark.ui.enabled": "false"}
+_SPARK_SECONDS = 20
+
 
 def write(folder: str, until: float, seed: int, told: str) -> None:
     """Change rows of all kinds until a time, then say what they should be."""
@@ -59,11 +63,19 @@ def write(folder: str, until: float, seed: int, told: str) -> None:
     Path(told).write_text(json.dumps({"commits": commits, "refused": refused, "rows": list(rows.values())}))
 
 
-def optimize(folder: str, until: float) -> None:
+def optimize(folder: str, until: float, on_spark: bool = False) -> None:
     table: Any = frazil.open(folder)
+    spark = frazil.connect("memory:").spark(**_SMALL) if on_spark else None
+    runs = 0
     while time.time() < until:
-        problems = [one.problem for one in table.optimize().upkeep if one.problem]
+        result = table.optimize(spark=spark)
+        runs += len(result.runs)
+        problems = [one.problem for one in result.upkeep if one.problem]
         assert not any("left for" not in problem for problem in problems), problems
+        assert not any("given up" not in problem for problem in result.problems), result.problems
+    if spark is not None:
+        Path(f"{folder}.spark.txt").write_text(str(runs))
+        spark.stop()
 
 
 def read(folder: str, until: float) -> None:
@@ -76,7 +88,9 @@ def read(folder: str, until: float) -> None:
         assert len(ids) == len(set(ids)), "a key is there twice"
 
 
-def soak(folder: str, seconds: float, partition_by: tuple[str, ...] = (), seed: int = 1) -> str:
+def soak(
+    folder: str, seconds: float, partition_by: tuple[str, ...] = (), seed: int = 1, *, on_spark: bool = False
+) -> str:
     """Run all of it; what happened, in words."""
     new_table(folder=folder, properties=PROPERTIES, partition_by=partition_by)
     context = multiprocessing.get_context("spawn")
@@ -89,7 +103,7 @@ def soak(folder: str, seconds: float, partition_by: tuple[str, ...] = (), seed: 
         process.start()
         return process
 
-    lasting = [start(write, seed, told), start(read), start(optimize)]
+    lasting = [start(write, seed, told), start(read), start(optimize, on_spark)]
     mortal, killed = start(optimize), 0
     while time.time() < until:
         time.sleep(min(dice.uniform(1, 6), max(0.0, until - time.time())))
@@ -97,7 +111,9 @@ def soak(folder: str, seconds: float, partition_by: tuple[str, ...] = (), seed: 
             mortal.kill()
             mortal.join()
             killed += 1
-            mortal = start(optimize)
+            longer = on_spark and killed % 3 == 0  # Spark takes a while to start
+            mortal = start(optimize, longer)
+            time.sleep(min(_SPARK_SECONDS * longer, max(0.0, until - time.time())))
     for process in (*lasting, mortal):
         process.join()
         assert process.exitcode == 0, f"{process.name} ended with {process.exitcode}"
@@ -110,7 +126,9 @@ def soak(folder: str, seconds: float, partition_by: tuple[str, ...] = (), seed: 
     assert rows_of(table) == rows, "rows were lost or doubled by the last optimizing"
     runs = sum(one.summary.get("snapshot.producer") == "OPTIMIZE" for one in table.base_store.snapshots)
     written = f"{wanted['commits']} commits and {wanted['refused']} that were refused"
-    return f"{written}, {len(rows)} rows, {killed} kills, {runs} runs still in the history"
+    told_by = Path(f"{folder}.spark.txt")
+    spark = f", {told_by.read_text()} runs on Spark" if on_spark and told_by.exists() else ""
+    return f"{written}, {len(rows)} rows, {killed} kills, {runs} runs still in the history{spark}"
 
 
 def main() -> None:
@@ -119,10 +137,12 @@ def main() -> None:
     parser.add_argument("--folder", help="where to make the table; a temporary folder if not told")
     parser.add_argument("--partition-by", action="append", default=[])
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--spark", action="store_true", help="one optimizer, and some that are killed, run on Spark")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         place = str(Path(given.folder or temporary) / "db/t")
-        sys.stdout.write(soak(place, given.seconds, tuple(given.partition_by), given.seed) + "\n")
+        told = soak(place, given.seconds, tuple(given.partition_by), given.seed, on_spark=given.spark)
+        sys.stdout.write(told + "\n")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,9 @@ import pytest
 
 from frazil.errors import InvalidArgument, Unsupported
 from frazil.optimize.evaluate import Kind
-from frazil.optimize.tasks import Task, TaskFiles
+from frazil.optimize.tasks import Done, InProcess
 from tests.mixed.tables import new_table, row, rows_of
-from tests.optimize.tables import deletes_of, iceberg_table, live, new_lake, sorted_rows
+from tests.optimize.tables import SCHEMA, deletes_of, iceberg_table, live, new_lake, sorted_rows
 
 LARGE = {"self-optimizing.target-size": "1000"}
 """Every file counts as large enough."""
@@ -194,41 +196,173 @@ def test_an_unkeyed_mixed_table_keeps_the_names_of_its_files() -> None:
     assert len(sorted_rows(table)) == 3
 
 
-def test_tasks_can_be_carried_out_elsewhere() -> None:
-    class Elsewhere:
-        done = 0
+class Elsewhere(InProcess):
+    """Carries tasks out as another process would: by what is sent. Those fail that a function chooses."""
 
-        def execute(self, task: Task) -> TaskFiles:
+    def __init__(self, fails: Callable[[Any], bool] = lambda task: False) -> None:
+        self.done = 0
+        self.fails = fails
+
+    def execute(self, job: Any, tasks: Any) -> Any:
+        far = pickle.loads(pickle.dumps(job.elsewhere()))
+        light = [pickle.loads(pickle.dumps(job.light(task))) for task in tasks]
+        for one in super().execute(far, light):
             self.done += 1
-            return task.run()
+            if self.fails(tasks[one.number]):
+                far.take_back([one.written])
+                yield Done(one.number, error=MemoryError("no room"))
+            else:
+                yield one
 
-    for table in (iceberg_table(partition_by=("region",)), new_table(partition_by=("region",))):
+
+def files_of(table: Any) -> set[str]:
+    return {one.location for one in table.store.list(f"{table.location}/data")}
+
+
+def test_tasks_can_be_carried_out_elsewhere(tmp_path: Path) -> None:
+    lance = new_lake(tmp_path).create_table("db.t", SCHEMA, format="lance")
+    regions = [iceberg_table(partition_by=("region",)), new_table(partition_by=("region",)), lance]
+    for table in regions:
         for number in range(3):
             table.append([row(number, region="eu"), row(10 + number, region="us")])
+        before = sorted_rows(table)
         executor = Elsewhere()
-        result = table.optimize(executor=executor)
-        assert executor.done >= 2
-        assert result.count("data_files_added") >= 2
+        result = table.optimize("minor", executor=executor)
+        assert executor.done >= (1 if table is lance else 2)
+        assert result.count("data_files_added") >= executor.done
+        assert sorted_rows(table) == before
+        assert not table.optimize("minor").runs
 
 
-def test_what_was_written_goes_if_a_task_fails() -> None:
-    class Failing:
-        def __init__(self) -> None:
-            self.left = 1
+def test_a_task_that_fails_leaves_its_files_as_they_are() -> None:
+    table = iceberg_table(partition_by=("region",))
+    for number in range(3):
+        table.append([row(number, region="eu"), row(10 + number, region="us")])
+    before = sorted_rows(table)
+    result = table.optimize(executor=Elsewhere(lambda task: task.partition.path == "region=us"))
+    assert result.problems == ("a task failed, and its files stay as they are: no room",)
+    assert [run.problems for run in result.runs] == [result.problems]
+    assert len(live(table)) == 4
+    assert sorted_rows(table) == before
+    assert table.optimize("minor").kind is Kind.MINOR
+    assert len(live(table)) == 2
+    assert sorted_rows(table) == before
 
-        def execute(self, task: Task) -> TaskFiles:
-            self.left -= 1
-            if self.left < 0:
-                raise MemoryError
-            return task.run()
 
+def test_deletes_that_a_failed_task_needs_stay() -> None:
+    """A delete file of both partitions goes only with the second of them."""
+    table = iceberg_table()
+    for number in range(4):
+        table.append([row(number, region="eu"), row(10 + number, region="us")])
+    table.upsert([row(1, "new"), row(11, "new", "us")], ["id"])
+    table.update_properties().set("self-optimizing.max-task-size-bytes", "1").set(
+        "self-optimizing.target-size", "2500"
+    ).commit()
+    before = sorted_rows(table)
+    tasks = table.optimize("full", dry_run=True).planned_tasks
+    assert tasks > 1
+    name = next(task.file.file_path for task in table.scan().plan().tasks() if task.deletes)
+    for _ in range(3):
+        executor = Elsewhere(lambda task: any(file.path == name for file in task.rewrite))
+        assert table.optimize("full", executor=executor, upkeep=False).problems
+        assert name in live(table)
+        assert deletes_of(table)
+        assert sorted_rows(table) == before
+        table.append([row(100 + len(before))])
+        before = sorted_rows(table)
+    table.optimize("full")
+    assert sorted_rows(table) == before
+    assert not deletes_of(table)
+
+
+class Overtaken(InProcess):
+    """Something happens to the table when the tasks are done, for the first time."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self.meanwhile: Callable[[], object] | None = meanwhile
+        self.tasks: list[int] = []
+
+    def execute(self, job: Any, tasks: Any) -> Any:
+        self.tasks.append(len(tasks))
+        yield from super().execute(job, tasks)
+        if self.meanwhile is not None:
+            self.meanwhile()
+            self.meanwhile = None
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("large", [False, True])
+def test_tasks_that_nobody_overtook_are_committed(version: int, large: bool) -> None:
+    """A writer deletes rows of one partition, and adds to it: only this one is done again."""
+    properties = LARGE if large else {}
+    table = iceberg_table(format_version=version, partition_by=("region",), properties=properties)
+    for number in range(3):
+        rows = 40 if large else 1
+        table.append([row(100 * number + n, region=region) for region in ("eu", "us", "ap") for n in range(rows)])
+    table.delete("id = 0")
+    table.upsert([row(100, "new", "us"), row(101, "new", "ap")], ["id", "region"])
+    table.upsert([row(100, "new", region) for region in ("us", "ap", "eu")], ["id", "region"])
+    other = type(table)("other", table.store, table._committer, table._committer.load())
+
+    def meanwhile() -> None:
+        other.delete("id = 200 AND region = 'eu'")
+        other.append([row(7, region="eu")])
+        other.upsert([row(201, "late", "us")], ["id", "region"])
+
+    executor = Overtaken(meanwhile)
+    result = table.optimize("minor", executor=executor, upkeep=False)
+    assert result.problems == ()
+    assert len(result.runs) == 2
+    assert executor.tasks[0] > 1
+    rows = sorted_rows(table)
+    assert rows == sorted_rows(other.refresh())
+    assert {(one["id"], one["region"]) for one in rows} >= {(7, "eu"), (201, "us"), (100, "us")}
+    assert not {(0, "eu"), (0, "us"), (200, "eu")} & {(one["id"], one["region"]) for one in rows}
+    assert not table.optimize("minor", upkeep=False).runs
+    assert sorted_rows(table) == rows
+    files = {one for one in files_of(table) if "-deletes" not in one and not one.endswith(".puffin")}
+    known = {path for one in table.snapshots for path in table.scan(version=one.snapshot_id).plan().file_paths}
+    assert files <= known, "what was written for tasks that were overtaken is gone"
+
+
+def test_changes_of_a_partition_are_moved_as_a_whole() -> None:
+    table = new_table(partition_by=("region",))
+    for number in range(3):
+        table.append([row(number + more, region=region) for region in ("eu", "us") for more in (0, 10, 20, 30)])
+    table.upsert([row(1, "new")])
+    before = rows_of(table)
+    result = table.optimize(executor=Elsewhere(lambda task: task.partition.path == "region=eu" and bool(task.rewrite)))
+    assert result.problems
+    assert rows_of(table) == before
+    assert {*table.optimized.sequence} == {"region=us"}
+    written = {one for one in files_of(table.base_store) if one.endswith(".parquet")}
+    assert {one.partition("/data/")[2].partition("/")[0] for one in written} == {"region=us"}
+    table.optimize()
+    assert rows_of(table) == before
+    assert not table.optimize().runs
+
+
+def test_if_all_tasks_fail_it_is_an_error_and_nothing_is_left() -> None:
     table = iceberg_table(partition_by=("region",))
     for number in range(3):
         table.append([row(number, region="eu"), row(10 + number, region="us")])
     with pytest.raises(MemoryError):
-        table.optimize(executor=Failing())
-    files = {one.location for one in table.store.list(f"{table.location}/data")}
-    assert len(files) == len(live(table)) == 6
+        table.optimize(executor=Elsewhere(lambda task: True))
+    assert len(files_of(table)) == len(live(table)) == 6
+
+
+def test_what_was_written_goes_if_it_is_interrupted() -> None:
+    class Interrupted(InProcess):
+        def execute(self, job: Any, tasks: Any) -> Any:
+            yield next(super().execute(job, tasks))
+            raise KeyboardInterrupt
+
+    table = iceberg_table(partition_by=("region",))
+    for number in range(3):
+        table.append([row(number, region="eu"), row(10 + number, region="us")])
+    with pytest.raises(KeyboardInterrupt):
+        table.optimize(executor=Interrupted())
+    assert len(files_of(table)) == len(live(table)) == 6
 
 
 def test_lance_tables_have_the_same_face(tmp_path: Path) -> None:

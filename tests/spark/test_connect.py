@@ -52,6 +52,10 @@ assert lake.table("db.vectors").scan("id = 139").to_arrow().to_pylist() == [{"id
 done = lake.convert_table("db.vectors", "iceberg", spark=spark)
 print("converted", done.format, done.rows)
 
+keyed = lake.table("db.keyed")
+assert sorted(tuple(row) for row in keyed.to_spark(spark, where="id < 4").collect()) == [(0, "a"), (1, "b"), (3, "a")]
+print("mixed", keyed.to_spark(spark, columns=["name"]).count(), keyed.to_spark(spark, version=int(sys.argv[3])).count())
+
 sent = spark.range(200, 203).selectExpr("id", "timestamp_ntz'2026-11-03 00:00:00' AS ts", "'sent' AS what")
 table.append(sent.toArrow())
 print("appended", table.to_spark(spark, where="what = 'sent'").count())
@@ -71,8 +75,14 @@ def test_a_session_of_spark_connect_reads_tables(tmp_path):
     rows = pa.table({"id": range(9), "v": pa.array([[n, n] for n in range(9)], pa.list_(pa.float32(), 2))})
     lake.create_table("db.vectors", rows.schema, format="lance").append(rows)
     first = min(table.history, key=lambda one: one.sequence_number)
-    told = run(_PROGRAM, str(tmp_path), str(first.snapshot_id))
-    for line in ("refused", "read 10", "golden types_parquet", "lance 0", "converted iceberg 49", "appended 3"):
+    keyed = lake.create_table("db.keyed", "id BIGINT, name STRING", format="mixed", primary_key=["id"])
+    keyed.overwrite([{"id": number, "name": "a"} for number in range(9)])
+    before = keyed.base_store.snapshots[-1].snapshot_id
+    keyed.upsert([{"id": 1, "name": "b"}])
+    keyed.delete("id = 2")
+    told = run(_PROGRAM, str(tmp_path), str(first.snapshot_id), str(before))
+    lines = ("refused", "read 10", "golden types_parquet", "lance 0", "converted iceberg 49", "mixed 8 9", "appended 3")
+    for line in lines:
         assert line in told.splitlines(), told
 
 

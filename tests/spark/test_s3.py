@@ -100,6 +100,17 @@ def test_deletes_that_others_made_are_applied(spark, name, table, s3_lake):
     assert rows(spark.table(name).where("id < 4")) == [(0,), (1,)]
 
 
+def test_both_stores_of_a_mixed_table_are_merged_by_workers(spark, name, table):
+    spark.sql(f"CREATE TABLE {name} PRIMARY KEY (id) USING mixed AS SELECT id, 'old' AS what FROM range(10)")
+    table().upsert([{"id": 3, "what": "new"}, {"id": 30, "what": "new"}])
+    table().delete("id IN (7, 8)")
+    wanted = [(n, "new" if n == 3 else "old") for n in range(10) if n not in (7, 8)] + [(30, "new")]
+    assert rows(spark.table(name)) == wanted
+    assert rows(spark.table(name).where("what = 'new' AND id < 9")) == [(3, "new")]
+    assert "Frazil by Arrow" in spark.table(name)._jdf.queryExecution().optimizedPlan().toString()
+    assert spark.table(f"{name}.change").where("_change_action = 'DELETE'").count() == 3
+
+
 # Credentials
 
 

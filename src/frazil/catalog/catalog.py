@@ -176,6 +176,12 @@ class Catalog(ABC):
         """Where a new table of that name gets its files."""
 
 
+def change_store_base(name: TableName) -> TableName | None:
+    """The table that a change store of this name would belong to."""
+    base = _base_of(name.name)
+    return TableName(name.namespace, base) if base else None
+
+
 def conversion_folder(folder: str, format_name: str) -> str:
     """Where a table is made that takes the place of one in a folder: there, if it is Iceberg's, else in one of its own.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from frazil.catalog.definition import TableDefinition
 from frazil.catalog.folder_table import FolderCommitter
@@ -14,7 +14,7 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.table import IcebergTable
 from frazil.io import location as locations
 from frazil.io.store import Store
-from frazil.mixed.layout import NESTED, change_identifier, nested, new_places
+from frazil.mixed.layout import NESTED, Places, change_identifier, nested, new_places
 from frazil.mixed.new_table import STORE_VERSION, new_stores
 from frazil.mixed.properties import CREATE_TIMESTAMP, primary_key_of
 from frazil.mixed.table import MixedTable
@@ -31,29 +31,63 @@ def create_mixed_table(
     name: str | None = None,
 ) -> MixedTable:
     """Make a table in a folder; keyed if it has a primary key. `layout` is `nested`, or `sibling` for today's Amoro."""
-    if definition.sort_by:
-        raise InvalidSchema("mixed tables have no sort order", hint="leave sort_by out")
-    if definition.format_version not in (None, STORE_VERSION):
-        raise InvalidArgument("the stores of a mixed table are of format version 2", hint="leave format_version out")
-    if isinstance(primary_key, str):
-        raise InvalidArgument(f"primary_key={primary_key!r} is no list of columns", hint="give a list of names")
-    places = new_places(folder, layout)
-    base, change = new_stores(
-        definition.schema,
-        parse_partition_by(definition.schema, definition.partition_by),
-        primary_key=primary_key,
-        places=places,
-        change_identifier=change_identifier(folder, layout),
-        properties=definition.properties,
-    )
-    title = name or locations.name(folder)
-    _refuse_neighbours(store, folder, places.base, places.change)
-    # the base store makes the table: whoever creates it has it, and a change store without one is nobody's
-    twin = None if change is None else _change_store(store, places.change, change)
-    committer = FolderCommitter(store, places.base)
-    made = committer.create(base)
-    change_table = None if twin is None else IcebergTable(f"{title}.change", store, twin, twin.load())
-    return MixedTable(title, IcebergTable(title, store, committer, made), change_table, primary_key)
+    return NewStores.of(store, folder, definition, primary_key=primary_key, layout=layout, name=name).create()
+
+
+@dataclass(frozen=True)
+class NewStores:
+    """The stores of a table that is to be made in a folder. Nothing is there yet."""
+
+    store: Store
+    folder: str
+    definition: TableDefinition
+    places: Places
+    base: TableMetadata
+    change: TableMetadata | None
+    primary_key: tuple[str, ...]
+    title: str
+
+    @classmethod
+    def of(
+        cls,
+        store: Store,
+        folder: str,
+        definition: TableDefinition,
+        *,
+        primary_key: Sequence[str] = (),
+        layout: str = NESTED,
+        name: str | None = None,
+    ) -> NewStores:
+        """What a definition makes."""
+        if definition.sort_by:
+            raise InvalidSchema("mixed tables have no sort order", hint="leave sort_by out")
+        if definition.format_version not in (None, STORE_VERSION):
+            raise InvalidArgument(
+                "the stores of a mixed table are of format version 2", hint="leave format_version out"
+            )
+        if isinstance(primary_key, str):
+            raise InvalidArgument(f"primary_key={primary_key!r} is no list of columns", hint="give a list of names")
+        places = new_places(folder, layout)
+        base, change = new_stores(
+            definition.schema,
+            parse_partition_by(definition.schema, definition.partition_by),
+            primary_key=primary_key,
+            places=places,
+            change_identifier=change_identifier(folder, layout),
+            properties=definition.properties,
+        )
+        return cls(store, folder, definition, places, base, change, tuple(primary_key), name or locations.name(folder))
+
+    def create(self, base: TableMetadata | None = None) -> MixedTable:
+        """Make the table; `base` is the base store's first metadata with a snapshot in it, if it has rows already."""
+        store, places = self.store, self.places
+        _refuse_neighbours(store, self.folder, places.base, places.change)
+        # the base store makes the table: whoever creates it has it, and a change store without one is nobody's
+        twin = None if self.change is None else _change_store(store, places.change, self.change)
+        committer = FolderCommitter(store, places.base)
+        made = committer.create(self.base if base is None else base)
+        change = None if twin is None else IcebergTable(f"{self.title}.change", store, twin, twin.load())
+        return MixedTable(self.title, IcebergTable(self.title, store, committer, made), change, self.primary_key)
 
 
 def _refuse_neighbours(store: Store, folder: str, *own: str) -> None:

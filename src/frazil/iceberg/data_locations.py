@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 
 from frazil.iceberg import properties as props
 from frazil.iceberg.metadata import TableMetadata
@@ -38,6 +39,12 @@ def data_location(metadata: TableMetadata, partition_path: str, name: str) -> st
         return f"{folder}/{_spread(name)}-{name}"
     full = f"{partition_path}/{name}" if partition_path else name
     return f"{folder}/{_spread(full)}/{full}"
+
+
+def writing_to(folder: str, metadata: TableMetadata) -> TableMetadata:
+    """Metadata by which new files go into a folder, and nowhere else."""
+    inside = {props.WRITE_DATA_LOCATION.name: folder, props.OBJECT_STORE_ENABLED.name: "false"}
+    return replace(metadata, properties={**metadata.properties, **inside})
 
 
 def _fitting(name: str) -> str:

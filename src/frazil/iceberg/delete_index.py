@@ -237,7 +237,9 @@ def partition_codes(left: Entries, right: Entries) -> Pairs:
 
 
 def comparable(values: pa.Array) -> pa.Array:
-    """Values whose equality is the specification's: floats by their bits, all NaNs alike."""
+    """Values whose equality is the specification's: floats by their bits, all NaNs alike; uuids by their bytes."""
+    if isinstance(values, pa.ExtensionArray):
+        return values.storage
     if not pa.types.is_floating(values.type):
         return values
     width: type[np.floating] = np.float32 if pa.types.is_float32(values.type) else np.float64

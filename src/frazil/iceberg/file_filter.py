@@ -14,9 +14,10 @@ from frazil.iceberg.partition_types import partition_type
 from frazil.iceberg.planning import SummaryStats
 from frazil.model.binding import bind
 from frazil.model.expressions import Expression
-from frazil.model.projection import inclusive, strict
+from frazil.model.projection import inclusive
+from frazil.model.residuals import all_match, residuals
 from frazil.model.schema import Schema
-from frazil.model.stats_evaluator import might_match, must_match
+from frazil.model.stats_evaluator import might_match
 from frazil.model.types import NestedField
 
 
@@ -61,6 +62,5 @@ class FileFilter:
         """Where all rows of a file are known to match."""
         if not len(entries):
             return np.zeros(0, dtype=bool)
-        by_partition = must_match(strict(self.schema, entries.spec, self.bound), PartitionStats(entries))
-        mask: Mask = by_partition | must_match(self.bound, MetricsStats(entries, self._fields))
-        return mask
+        which, left = residuals(self.schema, entries.spec, self.bound, entries.partition_columns(), len(entries))
+        return all_match(which, left, MetricsStats(entries, self._fields))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,17 +51,15 @@ class MergeOnRead:
         whole: list[DataFile] = []
         partly: list[FileScanTask] = []
         rows = 0
-        for task in scan.plan().tasks():
+        for task in scan.plan().tasks(metrics_tell=True):
             if isinstance(task.residual, AlwaysTrue):
                 whole.append(task.file)
-                rows += task.most_rows
+                rows += self._reader.count(task)
             else:
                 partly.append(task)
-        written = WrittenDeletes()
-        if partly:
-            written = DeleteWriter(self._metadata, self._table.store).write(self._matching(partly))
+        written = self._marked(partly)
         whole += written.emptied
-        if not (whole or written.added):
+        if not (rows or written.deleted_rows):
             return RowChanges()
         action = fill(self._table.new_row_delta(), written, whole)
         with removing(self._table.store, written.added):
@@ -72,6 +71,14 @@ class MergeOnRead:
             delete_files_removed=len(written.removed),
             snapshot=self._table.metadata.snapshot(action.snapshot_id),
         )
+
+    def _marked(self, tasks: Sequence[FileScanTask]) -> WrittenDeletes:
+        """Deletes of the rows that match; tables that cannot have such are refused only if there are rows to mark."""
+        matching = self._matching(tasks)
+        first = next(matching, None)
+        if first is None:
+            return WrittenDeletes()
+        return DeleteWriter(self._metadata, self._table.store).write(chain([first], matching))
 
     @cached_property
     def _reader(self) -> TaskReader:

@@ -31,7 +31,7 @@ from frazil.model.binding import bind, field_ids
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.model.partition import PartitionSpec
 from frazil.model.projection import inclusive
-from frazil.model.residuals import residuals
+from frazil.model.residuals import all_match, residuals
 from frazil.model.schema import Schema
 from frazil.model.stats_evaluator import ColumnStats, might_match
 from frazil.model.transforms import IdentityTransform
@@ -50,11 +50,6 @@ class FileScanTask:
     residual: Expression
     gone: DeletionVector | None = None
     """Rows to leave out besides: somebody is about to delete them."""
-
-    @property
-    def most_rows(self) -> int:
-        """How many rows the file has left, as far as metadata tells: only vectors say how many they delete."""
-        return self.file.record_count - sum(delete.record_count for delete in self.deletes if delete.is_deletion_vector)
 
 
 @dataclass(frozen=True)
@@ -133,12 +128,18 @@ class ScanPlan:
         ]
         return replace(self, parts=tuple(part for part in parts if len(part.entries)))
 
-    def tasks(self) -> Iterator[FileScanTask]:
-        """One task per data file."""
+    def tasks(self, *, metrics_tell: bool = False) -> Iterator[FileScanTask]:
+        """One task per data file. If `metrics_tell`, nothing is left of the filter for files that have only matching
+        rows by their metrics, not just for those that have by their partition.
+        """
+        fields = {column.id: column for column in self.schema.all_fields()} if metrics_tell else {}
         for part in self.parts:
             entries = part.entries
             columns = entries.partition_columns()
             which, filters = residuals(self.schema, entries.spec, self.filter, columns, len(entries))
+            if metrics_tell:
+                which = np.where(all_match(which, filters, MetricsStats(entries, fields)), len(filters), which)
+                filters = [*filters, AlwaysTrue()]
             for row, file in enumerate(entries.iter_files()):
                 deletes = tuple(self.delete_files[number] for number in part.deletes.of(row))
                 yield FileScanTask(file, deletes, filters[which[row]])

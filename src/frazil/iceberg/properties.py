@@ -96,6 +96,10 @@ def _flag(name: str, default: bool) -> Property[bool]:
     return _known(Property(name, default, boolean))
 
 
+def _maybe_flag(name: str) -> Property[bool | None]:
+    return _known(Property(name, None, boolean))
+
+
 def _word(name: str, default: str, *options: str) -> Property[str]:
     return _known(Property(name, default, choice(options) if options else _text))
 
@@ -140,7 +144,7 @@ MERGE_ISOLATION_LEVEL = _word("write.merge.isolation-level", "serializable", "se
 UPSERT_ENABLED = _flag("write.upsert.enabled", False)
 WRITE_AUDIT_PUBLISH_ENABLED = _flag("write.wap.enabled", False)
 ACCEPT_ANY_SCHEMA = _flag("write.spark.accept-any-schema", False)
-FANOUT_ENABLED = _flag("write.spark.fanout.enabled", False)
+FANOUT_ENABLED = _maybe_flag("write.spark.fanout.enabled")
 ADVISORY_PARTITION_SIZE = _maybe_number("write.spark.advisory-partition-size-bytes", 1)
 
 PARQUET_COMPRESSION = _word("write.parquet.compression-codec", "gzip")

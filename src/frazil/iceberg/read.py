@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.iceberg.data_file import Content
 from frazil.iceberg.delete_reader import DeleteReader, EqualityKeys, matches_keys
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FileScanTask, ScanPlan
@@ -90,14 +91,18 @@ class TaskReader:
             yield self._project(batch, schema, positions, task)
 
     def count(self, task: FileScanTask) -> int:
-        """How many rows a task gives, from its metadata alone where that is exact."""
+        """How many rows a task gives: from its metadata where that is exact, else from positions that are deleted."""
         if isinstance(task.residual, AlwaysTrue) and task.gone is None:
+            total = task.file.record_count
             if not task.deletes:
-                return task.file.record_count
+                return total
             if all(delete.is_deletion_vector for delete in task.deletes):
-                left = task.file.record_count - sum(delete.record_count for delete in task.deletes)
+                left = total - sum(delete.record_count for delete in task.deletes)
                 if left >= 0:  # else the metadata is wrong, which reading will tell
                     return left
+            if all(delete.content == Content.POSITION_DELETES for delete in task.deletes):
+                gone = self.deletes.positions(task.file, task.deletes)
+                return total if gone is None else total - int(np.searchsorted(gone.positions, total))
         return sum(batch.num_rows for batch in self.read(task))
 
     def _read_schema(self, task: FileScanTask, keys: Sequence[EqualityKeys]) -> Schema:

@@ -61,7 +61,7 @@ class CopyOnWrite:
     def delete(self, where: Expression) -> RowChanges:
         """Delete matching rows; without any there is no snapshot."""
         removal = self.without(where)
-        if not removal.removed:
+        if not removal.rows:
             return RowChanges()
         return RowChanges(
             rows_deleted=removal.rows,
@@ -89,10 +89,10 @@ class CopyOnWrite:
         partly: list[FileScanTask] = []
         is_whole, rows = True, 0
         counting = replace(reader, output=Schema(()))
-        for task in scan.plan().tasks():
+        for task in scan.plan().tasks(metrics_tell=True):
             if isinstance(task.residual, AlwaysTrue):
                 removed.append(task.file)
-                rows += task.most_rows
+                rows += counting.count(task)
                 continue
             is_whole = False
             matching = counting.count(task)

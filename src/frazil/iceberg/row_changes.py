@@ -19,7 +19,8 @@ class RowChanges(Counts):
     rows_inserted: int = 0
     rows_updated: int = 0
     rows_deleted: int = 0
-    """Of files that went as a whole, all but those that vectors had deleted: nothing is read to count them."""
+    """Rows that were there. Of files that go as a whole nothing is read to count them, but for deletes that apply, and
+    the columns that equality deletes go by."""
     data_files_added: int = 0
     data_files_removed: int = 0
     delete_files_added: int = 0

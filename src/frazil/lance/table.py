@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from frazil.lance.operations.compaction import CompactionPlan
     from frazil.lance.results import CleanedUp, Compacted, RowChanges
     from frazil.optimize.result import OptimizeResult
+    from frazil.optimize.tasks import Executor
     from frazil.spark.changes.builder import Merge
 
 MAIN = layout.MAIN
@@ -389,16 +390,29 @@ class LanceTable:
 
     # Upkeep.
 
-    def optimize(self, kind: str | None = None, *, dry_run: bool = False, upkeep: bool = True) -> OptimizeResult:
+    def optimize(
+        self,
+        kind: str | None = None,
+        *,
+        dry_run: bool = False,
+        upkeep: bool = True,
+        executor: Executor | None = None,
+        spark: Any = None,
+    ) -> OptimizeResult:
         """Rewrite fragments that are small, or lost many rows, and remove old versions, as far as it is due.
 
         With `kind` (`minor`, `major` or `full`) it is done at once, however few they are. `dry_run` only says what
-        would be done, and why.
+        would be done, and why. With `spark` fragments are rewritten there, else in this process.
         """
         from frazil.optimize.lance_tables import optimize_lance
         from frazil.optimize.run import Request
 
-        return optimize_lance(self, Request(kind, dry_run=dry_run, upkeep=upkeep))
+        if spark is not None:
+            from frazil.spark.optimize.executor import SparkExecutor
+
+            executor = SparkExecutor(spark)
+        told: dict[str, Any] = {} if executor is None else {"executor": executor}
+        return optimize_lance(self, Request(kind, dry_run=dry_run, upkeep=upkeep, **told))
 
     def plan_compaction(self, *, target_rows: int = 1 << 20, deleted_share: float = 0.1) -> CompactionPlan:
         """Groups of fragments to rewrite; see `frazil.lance.operations.compaction` for the next two steps."""

@@ -163,8 +163,10 @@ def remove_files(store: Store, folder: str, fragments: Iterable[DataFragment]) -
         store.delete_many(locations.join(folder, DATA, file.path) for one in fragments for file in one.files)
 
 
-def remove_job(store: Store, target: FileTarget) -> None:
-    """Remove all files of a job that was not committed, those of attempts that died as well."""
+def remove_job(store: Store, target: FileTarget, keep: Iterable[DataFragment] = ()) -> None:
+    """Remove all files of a job that are not committed, those of attempts that died as well; but what is kept."""
+    stay = {file.path for fragment in keep for file in fragment.files}
     with suppress(FrazilError):
         listed = [file.location for file in store.list(locations.join(target.folder, DATA))]
-        store.delete_many(place for place in listed if target.job and place.endswith(f"{target.job}.lance"))
+        mine = (place for place in listed if target.job and place.endswith(f"{target.job}.lance"))
+        store.delete_many(place for place in mine if locations.name(place) not in stay)

@@ -103,7 +103,7 @@ class ChangeScan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows batch by batch, with bounded memory."""
-        batches = (batch for task in self.plan().tasks() for batch in self._read(task))
+        batches = (batch for task in self.plan().tasks() for batch in self.read(task))
         return batches if self.row_limit is None else take_rows(batches, self.row_limit)
 
     def to_arrow(self) -> pa.Table:
@@ -127,7 +127,8 @@ class ChangeScan:
             fields.append(FILE)
         return Schema(tuple(fields))
 
-    def _read(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
+    def read(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
+        """The rows of one file."""
         state = self.store
         sequence = task.file.data_sequence_number
         assert sequence is not None

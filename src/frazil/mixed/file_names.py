@@ -89,6 +89,22 @@ def parse_base(path: str) -> FilePlace:
     return found
 
 
+def task_of(path: str) -> int | None:
+    """The task in the name of a file; None if it is a name of another kind.
+
+    >>> task_of("data/6-ED-3-00000-7-5520002764231059444-00004.parquet"), task_of("00000-0-7d2c4a30-00001.parquet")
+    (7, None)
+    """
+    matched = _NAME.fullmatch(path.rpartition("/")[2])
+    return None if matched is None else int(matched[5])
+
+
+def transaction_of(path: str) -> int | None:
+    """The transaction that the name of a file tells, None if it tells none."""
+    found = _parse(path)
+    return None if found is None else found.transaction_id
+
+
 def _parse(path: str) -> FilePlace | None:
     matched = _NAME.fullmatch(path.rpartition("/")[2])
     if matched is None or matched[2] not in _TYPES:

@@ -8,7 +8,7 @@ from frazil.errors import InvalidEvolution, InvalidSchema, MalformedMetadata
 from frazil.mixed.key_hash import can_be_key
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
-from frazil.model.transforms import VoidTransform, YearTransform
+from frazil.model.transforms import IdentityTransform, VoidTransform, YearTransform
 from frazil.model.types import DecimalType, NestedField
 
 
@@ -78,3 +78,9 @@ def partitioned_by_key(spec: PartitionSpec, keys: Iterable[int]) -> bool:
     """Whether the key alone tells the partition: then the row with a given key is always in the same one."""
     known = set(keys)
     return all(isinstance(part.transform, VoidTransform) or set(part.source_ids) <= known for part in spec.fields)
+
+
+def columns_of_changes(spec: PartitionSpec, keys: Iterable[int]) -> frozenset[int]:
+    """The columns of which every change tells the truth, also one that deletes a row which its writer did not read."""
+    parts = (part.source_id for part in spec.fields if isinstance(part.transform, IdentityTransform))
+    return frozenset((*keys, *parts))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from threading import Lock
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.iceberg.delete_reader import DeleteReader
 from frazil.iceberg.read import TaskReader
 from frazil.iceberg.scan_columns import leaf, merge, prune
-from frazil.mixed.columns import BASE_OFFSET, FILE_OFFSET, NO_OFFSET
+from frazil.mixed.change_keys import ChangeKeys, offsets_of
+from frazil.mixed.columns import BASE_OFFSET, FILE_OFFSET
 from frazil.mixed.deleted_keys import DeletedKeys, Ints
 from frazil.mixed.plan import MixedPlan, NodeTask, PlannedFile, StoreState
 from frazil.model.arrow import schema_to_arrow
@@ -35,16 +34,14 @@ class MergeReader:
     keys: tuple[int, ...]
     """The field ids of the primary key, in its order."""
     batch_rows: int
-    _deletes: dict[str, tuple[list[pa.Array], Ints]] = field(default_factory=dict)
-    _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
+        self._change_keys = ChangeKeys(self.plan.change, self.plan.schema, self.keys, self.batch_rows)
         self._base = self._reader(self.plan.base, self.output)
         self._change = self._reader(self.plan.change, self.output)
         keyed = Schema(tuple(column for column in self.plan.schema.fields if column.id in self.keys))
         self._with_keys = merge(self.output, keyed)
         self._with_offset = Schema((*self._with_keys.fields, FILE_OFFSET))
-        self._only_keys = Schema((*keyed.fields, FILE_OFFSET))
         self._arrow = schema_to_arrow(self.output)
 
     def _reader(self, state: StoreState, output: Schema) -> TaskReader:
@@ -53,7 +50,7 @@ class MergeReader:
 
     def read(self, task: NodeTask) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        deleted = self._deleted(task.deletes)
+        deleted = self._change_keys.deleted(task.deletes)
         for one in task.base:
             yield from self._rows(one, self._base, self._with_keys, deleted)
         for one in task.inserts:
@@ -78,7 +75,7 @@ class MergeReader:
             columns = [pa.concat_arrays([leaf(rows, schema, key) for rows in batches]) for key in self.keys]
             offsets: Ints | int = BASE_OFFSET
             if schema.fields[-1].id == FILE_OFFSET.id:
-                offsets = np.concatenate([_offsets(rows.column(rows.num_columns - 1)) for rows in batches])
+                offsets = np.concatenate([offsets_of(rows.column(rows.num_columns - 1)) for rows in batches])
             kept = deleted.kept(columns, one.transaction_id, offsets)
             start = 0
             for rows in batches:
@@ -97,38 +94,6 @@ class MergeReader:
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows.num_rows, [None]))
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
-
-    def _deleted(self, files: Sequence[PlannedFile]) -> DeletedKeys | None:
-        if not files:
-            return None
-        loaded = [(one.transaction_id, *self._load(one)) for one in files]
-        loaded = [(transaction, columns, offsets) for transaction, columns, offsets in loaded if len(offsets)]
-        if not loaded:
-            return None
-        columns = [pa.concat_arrays([part[1][place] for part in loaded]) for place in range(len(self.keys))]
-        transactions = np.concatenate([np.full(len(part[2]), part[0], dtype=np.int64) for part in loaded])
-        return DeletedKeys(columns, transactions, np.concatenate([part[2] for part in loaded]))
-
-    def _load(self, one: PlannedFile) -> tuple[list[pa.Array], Ints]:
-        """The keys and offsets of a delete file, read once: files of a wide node belong to many tasks."""
-        known = self._deletes.get(one.path)
-        if known is not None:
-            return known
-        batches = list(replace(self._change, output=self._only_keys).read(one.task))
-        rows = pa.Table.from_batches(batches, schema_to_arrow(self._only_keys)).combine_chunks().to_batches()
-        if rows:
-            columns = [leaf(rows[0], self._only_keys, number) for number in self.keys]
-            known = columns, _offsets(rows[0].column(rows[0].num_columns - 1))
-        else:
-            known = [], np.zeros(0, dtype=np.int64)
-        with self._lock:
-            self._deletes[one.path] = known
-        return known
-
-
-def _offsets(column: pa.Array) -> Ints:
-    offsets: Ints = pc.fill_null(column, NO_OFFSET).to_numpy(zero_copy_only=False)
-    return offsets
 
 
 def _together(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:

@@ -26,18 +26,39 @@ class Operation(IntEnum):
 
 _WORDS = {
     **{operation.name.lower(): operation for operation in Operation},
+    "update": Operation.UPDATE_AFTER,
+    # Flink's
     "+i": Operation.INSERT,
     "-d": Operation.DELETE,
     "-u": Operation.UPDATE_BEFORE,
     "+u": Operation.UPDATE_AFTER,
+    # a letter each; Debezium's are create, update, delete, read
+    "i": Operation.INSERT,
+    "u": Operation.UPDATE_AFTER,
+    "d": Operation.DELETE,
+    "c": Operation.INSERT,
+    "r": Operation.INSERT,
+    # Delta's
+    "update_preimage": Operation.UPDATE_BEFORE,
+    "update_postimage": Operation.UPDATE_AFTER,
 }
 
 
-def actions_of(column: pa.Array) -> Actions:
-    """Operations from their words: `insert`, `update_before` and so on in any case, or Flink's `+I`, `-U`, `+U`, `-D`.
+def words_for(*operations: Operation) -> tuple[str, ...]:
+    """The words, in small letters, for operations.
 
-    >>> actions_of(pa.array(["INSERT", "+U", "delete"])).tolist()
-    [0, 3, 1]
+    >>> words_for(Operation.UPDATE_BEFORE)
+    ('update_before', '-u', 'update_preimage')
+    """
+    return tuple(word for word, operation in _WORDS.items() if operation in operations)
+
+
+def actions_of(column: pa.Array) -> Actions:
+    """Operations from their words, in any case: `insert`, `update_before` and so on, Flink's `+I`, `-U`, `+U`, `-D`,
+    the letters `I`, `U`, `D`, Debezium's `c`, `u`, `d`, `r`, and Delta's `update_preimage`, `update_postimage`.
+
+    >>> actions_of(pa.array(["INSERT", "+U", "delete", "r", "u"])).tolist()
+    [0, 3, 1, 0, 3]
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -46,10 +67,20 @@ def actions_of(column: pa.Array) -> Actions:
     words = pc.utf8_lower(column.cast(pa.string()))
     places = pc.index_in(words, value_set=pa.array(list(_WORDS)))
     if places.null_count:
-        unknown: Any = column.filter(places.is_null())[0].as_py()
-        raise InvalidValue(f"a row has the operation {unknown!r}, which is unknown", hint=_hint())
+        raise unknown_operation(column.filter(places.is_null())[0].as_py())
     numbers = np.array([int(operation) for operation in _WORDS.values()], dtype=np.int8)
     found: Actions = numbers[places.to_numpy(zero_copy_only=False)]
+    return found
+
+
+def unknown_operation(told: Any) -> InvalidValue:
+    """The error for a word that is none of them."""
+    return InvalidValue(f"a row has the operation {told!r}, which is unknown", hint=_hint())
+
+
+def arrivals(actions: Actions) -> npt.NDArray[np.bool_]:
+    """Which of them bring a row; the others take one."""
+    found: npt.NDArray[np.bool_] = (actions == Operation.INSERT) | (actions == Operation.UPDATE_AFTER)
     return found
 
 
@@ -59,4 +90,4 @@ def all_of(operation: Operation, rows: int) -> Actions:
 
 
 def _hint() -> str:
-    return "use insert, update_before, update_after and delete, or +I, -U, +U and -D"
+    return "use insert, update_before, update_after and delete, or +I, -U, +U and -D, or I, U and D, or c, u, d and r"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from frazil import ambient
 from frazil.errors import InvalidArgument
 from frazil.iceberg.actions.action import Context, Staged
@@ -23,7 +25,7 @@ from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields
 from frazil.mixed.optimized import SEQUENCE, TIME, MoveOptimized, flag
 from frazil.mixed.pair import CHANGE_SNAPSHOT, recorded
-from frazil.mixed.transactions import TRANSACTION, abandoning, begin_transaction
+from frazil.mixed.transactions import TRANSACTION, abandon_transaction, abandoning, begin_transaction
 from frazil.mixed.visible import PartitionPaths
 from frazil.mixed.watermark import MoveWatermark, watermark_of
 from frazil.mixed.writer import BaseWriter, refuse_null_keys
@@ -93,36 +95,68 @@ class Overwrite:
         """Replace these partitions, which the filter means, by rows; `rows` may be None."""
         if rows is None and not partitions:
             return RowChanges()
-        transaction, files = self._write(rows, "truncate" if rows is None else "overwrite")
-        moved = {*partitions.values(), *map(self._paths.of, files)}
+        batches = [] if rows is None else self._checked(rows)
+        transaction = self.begin("truncate" if rows is None else "overwrite")
+        return self.replace_matching(transaction, self._write(batches, transaction), where, partitions)
+
+    def dynamic(self, rows: Any) -> RowChanges:
+        """Replace the partitions that the rows belong to."""
+        batches = self._checked(rows)
+        transaction = self.begin("overwrite")
+        return self.replace_partitions(transaction, self._write(batches, transaction))
+
+    # In steps, for whoever writes the files elsewhere.
+
+    def begin(self, signature: str = "overwrite") -> int:
+        """Begin the transaction that files of the base store are named by."""
+        return begin_transaction(self._base, self._change, signature)
+
+    def replace_matching(
+        self,
+        transaction: int,
+        files: list[DataFile],
+        where: Expression,
+        partitions: Mapping[tuple[Any, ...], str],
+        properties: Mapping[str, str] | None = None,
+    ) -> RowChanges:
+        """Put files in the place of these partitions, which the filter means."""
 
         def overwrite(tx: TableTransaction) -> OverwriteFiles:
             action = _OverwriteFiles(tx, self._change).add_files(files).overwrite_where(where)
             return action.set("txId", str(transaction))
 
-        return self._commit(overwrite, files, {SEQUENCE: transaction, TIME: ambient.now_ms()}, moved)
+        # other partitions that rows come to keep their changes
+        values = {SEQUENCE: transaction, TIME: ambient.now_ms()}
+        return self._commit(overwrite, files, values, partitions.values(), properties)
 
-    def dynamic(self, rows: Any) -> RowChanges:
-        """Replace the partitions that the rows belong to."""
-        transaction, files = self._write(rows, "overwrite")
+    def replace_partitions(
+        self, transaction: int, files: list[DataFile], properties: Mapping[str, str] | None = None
+    ) -> RowChanges:
+        """Put files in the place of the partitions that they belong to."""
         if not files:
+            self.abandon(transaction)
             return RowChanges()
-        moved = {self._paths.of(file) for file in files}
 
         def overwrite(tx: TableTransaction) -> ReplacePartitions:
             return _ReplacePartitions(tx, self._change).add_files(files)
 
-        return self._commit(overwrite, files, {SEQUENCE: transaction}, moved)
+        moved = {self._paths.of(file) for file in files}
+        return self._commit(overwrite, files, {SEQUENCE: transaction}, moved, properties)
 
-    def _write(self, rows: Any, signature: str) -> tuple[int, list[DataFile]]:
-        schema = self._base.schema
-        batches = [] if rows is None else list(conform(rows, schema))
-        for batch in batches:
-            refuse_null_keys(batch, schema, self._keys)
-        transaction = begin_transaction(self._base, self._change, signature)
+    def abandon(self, transaction: int) -> None:
+        """Say that nothing comes of a transaction."""
+        abandon_transaction(self._base, self._change, transaction)
+
+    def _write(self, batches: Iterable[pa.RecordBatch], transaction: int) -> list[DataFile]:
         writer = BaseWriter(self._base.metadata, self._base.store, self._keys, transaction)
         with abandoning(self._base, self._change, transaction):
-            return transaction, writer.write(batches)
+            return writer.write(batches)
+
+    def _checked(self, rows: Any) -> list[pa.RecordBatch]:
+        batches = list(conform(rows, self._base.schema))
+        for batch in batches:
+            refuse_null_keys(batch, self._base.schema, self._keys)
+        return batches
 
     def _commit(
         self,
@@ -130,12 +164,15 @@ class Overwrite:
         files: list[DataFile],
         values: Mapping[str, int],
         moved: Iterable[str],
+        properties: Mapping[str, str] | None,
     ) -> RowChanges:
         base = self._base
         maps = {kind: dict.fromkeys(sorted(moved), value) for kind, value in values.items()}
         giving_up = abandoning(base, self._change, values[SEQUENCE])
         with giving_up, removing(base.store, files), base.transaction() as tx:
             action = overwrite(tx)
+            for key, text in (properties or {}).items():
+                action.set(key, text)
             action.set(TRANSACTION, str(values[SEQUENCE]))
             for kind in maps:
                 action.set(flag(kind), "true")

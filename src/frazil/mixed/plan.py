@@ -6,7 +6,7 @@ Any engine can execute it: this process does in `frazil.mixed.merge`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
@@ -191,22 +191,28 @@ def plan_merge(
     groups: dict[tuple[Any, ...], _Partition] = {}
     for task in of_base.tasks():
         _put(groups, PlannedFile(task, parse_base(task.file.file_path), paths.of(task.file)))
-    changes = list(of_change.tasks())
     of_keys = about(of_change.filter, keys)
-    check_paths((task.file for task in changes), paths, optimized)
-    for task in changes:
-        path = paths.of(task.file)
-        assert task.file.data_sequence_number is not None
-        if is_visible(task.file, path, optimized) and task.file.data_sequence_number <= last_sequence:
-            place = parse_change(task.file.file_path, task.file.data_sequence_number)
-            if place.type is FileType.EQ_DELETE:
-                task = replace(task, residual=of_keys)
-            _put(groups, PlannedFile(task, place, path))
+    for one in visible_changes(of_change.tasks(), paths, optimized, last_sequence):
+        deletes_rows = one.place.type is FileType.EQ_DELETE
+        _put(groups, replace(one, task=replace(one.task, residual=of_keys)) if deletes_rows else one)
     tasks = tuple(task for group in groups.values() for task in group.tasks())
     applied = {one.path for task in tasks for one in task.deletes}
     deletes = (one for group in groups.values() for files in group.deletes.values() for one in files.values())
     idle = tuple(one for one in deletes if one.path not in applied)
     return MixedPlan(base, change, schema, of_base.filter, tasks, optimized, idle)
+
+
+def visible_changes(
+    tasks: Iterable[FileScanTask], paths: PartitionPaths, optimized: Optimized, last_sequence: int = LAST
+) -> Iterator[PlannedFile]:
+    """The change files that are still to be merged, of changes up to a sequence number."""
+    listed = list(tasks)
+    check_paths((task.file for task in listed), paths, optimized)
+    for task in listed:
+        path, sequence = paths.of(task.file), task.file.data_sequence_number
+        assert sequence is not None
+        if is_visible(task.file, path, optimized) and sequence <= last_sequence:
+            yield PlannedFile(task, parse_change(task.file.file_path, sequence), path)
 
 
 def about(bound: Expression, columns: Collection[int]) -> Expression:

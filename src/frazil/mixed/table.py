@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument, Unsupported
+from frazil.iceberg.refs import MAIN
 from frazil.iceberg.scan import Scan, as_expression, columns_of
 from frazil.iceberg.self_optimizing import SelfOptimizing
 from frazil.iceberg.snapshot import Snapshot
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.actions.update_properties import UpdateProperties
     from frazil.iceberg.actions.update_schema import UpdateSchema
     from frazil.iceberg.row_changes import RowChanges
+    from frazil.spark.changes.builder import Merge
 
 
 class MixedTable(SelfOptimizing):
@@ -186,6 +188,21 @@ class MixedTable(SelfOptimizing):
         )
         return scan if limit is None else scan.limit(limit)
 
+    def to_spark(
+        self,
+        spark: Any = None,
+        *,
+        where: str | None = None,
+        columns: Iterable[str] | None = None,
+        version: int | None = None,
+        ref: str | None = None,
+        as_of: int | str | datetime | None = None,
+    ) -> Any:
+        """The rows as `scan` has them, as a DataFrame of a Spark session, which may be one of Spark Connect."""
+        from frazil.spark.frame import table_frame
+
+        return table_frame(self, spark, where=where, columns=columns, version=version, ref=ref, as_of=as_of)
+
     def inspect(self, name: str, **options: Any) -> pa.Table:
         """A metadata table of the base store, or with `change.` before its name of the change store."""
         store, _, rest = name.rpartition(".")
@@ -210,45 +227,92 @@ class MixedTable(SelfOptimizing):
         """
         if not self.is_keyed:
             return append_unkeyed(self, rows, snapshot_properties)
+        if hasattr(rows, "sparkSession"):
+            return self._append_frame(rows, self._upserts, batch_id, snapshot_properties)
         job = self._job(batch_id, snapshot_properties)
         return job.upsert(rows) if self._upserts else job.append(rows)
 
     def upsert(
         self, rows: Any, *, batch_id: str | None = None, snapshot_properties: Mapping[str, str] | None = None
     ) -> RowChanges:
-        """Put rows in the place of those with the same keys, or add them."""
+        """Put rows, which may be a Spark DataFrame, in the place of those with the same keys, or add them."""
+        self._change_store  # noqa: B018 - refuses a table without
+        if hasattr(rows, "sparkSession"):
+            return self._append_frame(rows, True, batch_id, snapshot_properties)
         return self._job(batch_id, snapshot_properties).upsert(rows)
 
-    def delete(self, where: str | Expression) -> RowChanges:
-        """Delete the rows that match. Without such rows there is no new snapshot."""
+    def _append_frame(
+        self, rows: Any, upserts: bool, batch: str | None, properties: Mapping[str, str] | None
+    ) -> RowChanges:
+        from frazil.spark.mixed.ingest import append_frame
+
+        return append_frame(self, rows, upserts, batch, properties)
+
+    def delete(self, where: str | Expression, *, spark: Any = None) -> RowChanges:
+        """Delete the rows that match. Without such rows there is no new snapshot. With a session, Spark does it."""
+        if spark is not None:
+            from frazil.spark.changes.builder import delete_on_spark
+
+            return delete_on_spark(self, where, spark, MAIN)
         if not self.is_keyed:
             return self.base_store.delete(where)
         return self._job().delete(as_expression(where))
 
-    def update(self, values: Mapping[str, Any], where: str | Expression | None = None) -> RowChanges:
+    def update(
+        self, values: Mapping[str, Any], where: str | Expression | None = None, *, spark: Any = None
+    ) -> RowChanges:
         """Give columns of the rows that match other values: `table.update({"price": "price * 2"}, "kind = 'a'")`.
 
-        Values are SQL text (see `frazil.model.scalar_sql`); numbers, dates and the like are themselves.
+        Values are SQL text (see `frazil.model.scalar_sql`); numbers, dates and the like are themselves. With a session,
+        Spark does it, and they may be anything that its SQL has.
         """
+        if spark is not None:
+            from frazil.spark.changes.builder import update_rows
+
+            return update_rows(self, values, None if where is None else str(where), spark, MAIN)
         return self._job().update(values, as_expression(where))
 
-    def merge(self, rows: Any, on: str | Sequence[str] | None = None) -> MixedMerge:
+    def merge(self, rows: Any, on: str | Sequence[str] | None = None, *, spark: Any = None) -> MixedMerge | Merge:
         """Change rows by others that have the same keys; `on` can only be the primary key. Then say what to do:
         `table.merge(rows).when_matched_update_all().when_not_matched_insert_all().execute()`.
+
+        With a session, or rows of a DataFrame, Spark does it: then `on` may be any columns or condition, and clauses
+        may have conditions.
         """
+        if spark is not None or hasattr(rows, "sparkSession"):
+            from frazil.spark.changes.builder import merge_rows
+
+            return merge_rows(self, rows, self.primary_key if on is None else on, spark, MAIN)
         return MixedMerge(self._job, self.primary_key, rows, on)
 
     def delete_keys(self, keys: Any, *, batch_id: str | None = None) -> RowChanges:
         """Delete the rows with these keys: rows that have just the columns of the primary key."""
         return self._job(batch_id).delete_keys(keys)
 
-    def ingest(self, changes: Any, operation: str = "op", *, batch_id: str | None = None) -> RowChanges:
-        """Apply change data, in the order of its rows; what was applied under a `batch_id` is not applied again.
+    def ingest(
+        self,
+        changes: Any,
+        operation: str = "op",
+        *,
+        order: str | Sequence[str] | None = None,
+        batch_id: str | None = None,
+    ) -> RowChanges:
+        """Apply change data; what was applied under a `batch_id` is not applied again.
 
-        The column `operation` says what happened: `insert`, `update_before`, `update_after`, `delete`. An update
-        without its old row takes the place of what has its key. With `write.upsert.enabled` an insert does too.
+        The column `operation` says what happened: `insert`, `update_before`, `update_after`, `delete`, or other words
+        for them (see `frazil.mixed.operations`). An update without its old row takes the place of what has its key.
+        With `write.upsert.enabled` an insert does too.
+
+        Changes happened in the order of the columns `order`, or else of the rows. Those of a Spark DataFrame have none:
+        without `order` it may have one change of a key, or an update's two rows.
         """
-        return self._job(batch_id).ingest(changes, operation, upsert=self._upserts)
+        self._change_store  # noqa: B018 - refuses a table without
+        if hasattr(changes, "sparkSession"):
+            from frazil.spark.mixed.ingest import ingest_frame
+
+            return ingest_frame(self, changes, operation, order, batch_id)
+        names = () if order is None else (order,) if isinstance(order, str) else tuple(order)
+        return self._job(batch_id).ingest(changes, operation, order=names, upsert=self._upserts)
 
     def overwrite(self, rows: Any, where: str | Expression | None = None) -> RowChanges:
         """Replace the rows that match (all, if not told) by others, in one step.

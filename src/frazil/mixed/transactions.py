@@ -6,7 +6,7 @@ transaction began at, and is seen from its commit on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -17,13 +17,17 @@ from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.append import FastAppend, MergeAppend
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.scan import ALL_ROWS, Scan
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.transaction import Transaction
+from frazil.io.store import Store
 from frazil.mixed.optimized import read_optimized
 from frazil.mixed.pair import BASE_SNAPSHOT, recorded
 from frazil.mixed.visible import PartitionPaths
 from frazil.mixed.watermark import MoveWatermark, watermark_of
+from frazil.model.binding import field_ids
+from frazil.model.expressions import AlwaysTrue, And, Expression, and_
 
 SIGNATURE = "tx.begin.signature"
 TRANSACTION = "frazil.transaction-id"
@@ -40,17 +44,20 @@ MAINTENANCE = frozenset({OPTIMIZE, DATA_EXPIRATION, CLEAN_DANGLING})
 
 @dataclass(frozen=True, slots=True)
 class ReadPoint:
-    """Up to which commits of both stores rows were read."""
+    """Up to which commits of both stores rows were read, and which rows: those of a bound filter on key columns and on
+    columns that rows are partitioned by as they are. Of other columns a delete may not tell how its row was.
+    """
 
     base: int
     change: int
+    where: Expression = ALL_ROWS
 
     @classmethod
     def of(cls, base: TableMetadata, change: TableMetadata) -> ReadPoint:
         """The commits that stores are at."""
         return cls(_sequence(base), _sequence(change))
 
-    def check(self, base: TableMetadata, change: TableMetadata) -> None:
+    def check(self, base: TableMetadata, change: TableMetadata, store: Store) -> None:
         """Refuse if rows came or went since; moving them from one store to the other changes none."""
         for metadata, start in ((change, self.change), (base, self.base)):
             if start < _sequence(metadata) and not _reaches(metadata, start):
@@ -60,11 +67,26 @@ class ReadPoint:
         for snapshot in (*_since(change, self.change), *_since(base, self.base)):
             adds = snapshot.summary.get("added-data-files", "0") != "0"
             overwrites = "txId" in snapshot.summary or snapshot.summary.get("replace-partitions") == "true"
-            if (adds or overwrites) and snapshot.summary.get(PRODUCER) != OPTIMIZE:
+            changes = (adds or overwrites) and snapshot.summary.get(PRODUCER) != OPTIMIZE
+            if changes and not self._are_others(change, snapshot, store):
                 raise CommitConflict(
                     f"snapshot {snapshot.snapshot_id} changed the table after its rows were read",
                     hint="read the table again and repeat the change",
                 )
+
+    def _are_others(self, change: TableMetadata, snapshot: Snapshot, store: Store) -> bool:
+        """Whether what a commit of changes added, by its metrics, has none of the rows that were read."""
+        if isinstance(self.where, AlwaysTrue) or change.snapshot_or_none(snapshot.snapshot_id) is None:
+            return False
+        scan = Scan(change, store, snapshot, change.current_schema, self.where, appends=(snapshot,))
+        return not len(scan.plan())
+
+
+def told_by_changes(where: Expression, columns: Container[int]) -> Expression:
+    """The part of a bound filter that looks at some columns only: true where the whole of it is."""
+    if isinstance(where, And):
+        return and_(*(told_by_changes(part, columns) for part in where.operands))
+    return where if all(number in columns for number in field_ids(where)) else ALL_ROWS
 
 
 def _sequence(metadata: TableMetadata) -> int:
@@ -148,7 +170,7 @@ class AppendChanges(MergeAppend):
             return Staged(())
         base = self._base.newest_state().metadata
         if self._rows_of is not None:
-            self._rows_of.check(base, context.metadata)
+            self._rows_of.check(base, context.metadata, context.store)
         self._check_not_passed(base)
         self.set(BASE_SNAPSHOT, recorded(base))
         return super().stage(context)

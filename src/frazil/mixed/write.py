@@ -11,16 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import CommitConflict, InvalidArgument, Unsupported
-from frazil.iceberg.delete_index import comparable
 from frazil.iceberg.properties import COMMIT_NUM_RETRIES
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.upsert import several_rows
 from frazil.iceberg.write import remove_files, removing
+from frazil.mixed.change_data import ToldChanges, in_order, replacing, split
 from frazil.mixed.deleted_keys import DeletedKeys
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields, partitioned_by_key
-from frazil.mixed.operations import Actions, Operation, actions_of, all_of
+from frazil.mixed.operations import Operation, all_of, arrivals
 from frazil.mixed.transactions import ReadPoint, abandoning, begin_transaction, commit_changes, committed_batch
 from frazil.mixed.writer import Changes, ChangeWriter, refuse_null_keys
 from frazil.model.arrow import schema_to_arrow
@@ -121,21 +121,15 @@ class ChangeJob:
         given = self._table_of(self._checked(conform(rows, self.schema)))
         return self._run_reading(lambda: [*_deletes(self._matching(where)), *_inserts(given)])
 
-    def ingest(self, rows: Any, operation: str, *, upsert: bool) -> RowChanges:
-        """Apply change data, in the order of its rows."""
-        plain, actions = _split(rows, operation)
+    def ingest(self, rows: Any, operation: str, *, order: tuple[str, ...] = (), upsert: bool) -> RowChanges:
+        """Apply change data, in the order of its rows or of columns."""
+        plain, actions = split(in_order(rows, order, self.schema.columns), operation)
         given = self._table_of(self._checked(conform(plain, self.schema)))
         if len(actions) != given.num_rows:
             raise InvalidArgument("rows and operations differ in number", hint="give each row its operation")
-        lone = (actions == Operation.UPDATE_AFTER) & ~self._follows_its_before(given, actions)
-        replaces = lone | ((actions == Operation.INSERT) if upsert else np.zeros(len(actions), dtype=bool))
-        if replaces.any() and not self.knows_partition:
-            raise Unsupported(
-                "an update without its old row needs a table whose partition follows from the key: the old row may be "
-                "in another partition",
-                hint="give update_before rows, or partition by key columns",
-            )
-        return self._run(lambda: [replacing(given, replaces, actions)])
+        told = ToldChanges(upsert=upsert, knows_partition=self.knows_partition)
+        changes = told.complete(given, actions, self._key_columns(given))
+        return self._run(lambda: [changes])
 
     # How they run.
 
@@ -217,7 +211,8 @@ class ChangeJob:
 
     def _refuse_twice(self, rows: pa.RecordBatch) -> None:
         names = [key.name for key in self.keys]
-        table = pa.Table.from_batches([rows]).select(names)
+        columns = (one.storage if isinstance(one, pa.ExtensionArray) else one for one in self._key_columns(rows))
+        table = pa.table(list(columns), names=names)
         counted = table.group_by(names).aggregate([([], "count_all")])
         if len(counted) < rows.num_rows:
             many = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()[0]
@@ -250,18 +245,6 @@ class ChangeJob:
                 parts += [col(key.name) >= ends["min"].as_py(), col(key.name) <= ends["max"].as_py()]
         return and_(*parts) if parts else None
 
-    def _follows_its_before(self, rows: pa.RecordBatch, actions: Actions) -> npt.NDArray[np.bool_]:
-        """Where the row before has the same key, and is the old one of an update."""
-        result = np.zeros(len(actions), dtype=bool)
-        if len(actions) < 2:
-            return result
-        result[1:] = actions[:-1] == Operation.UPDATE_BEFORE
-        for column in self._key_columns(rows):
-            values = comparable(column)
-            same = pc.fill_null(pc.equal(values.slice(1), values.slice(0, len(values) - 1)), False)
-            result[1:] &= same.to_numpy(zero_copy_only=False)
-        return result
-
 
 class _Counts:
     """Counts changes as they pass."""
@@ -271,25 +254,10 @@ class _Counts:
 
     def of(self, changes: Changes) -> Changes:
         for batch, actions in changes:
-            came = int(((actions == Operation.INSERT) | (actions == Operation.UPDATE_AFTER)).sum())
+            came = int(arrivals(actions).sum())
             self.inserted += came
             self.deleted += len(actions) - came
             yield batch, actions
-
-
-def replacing(
-    rows: pa.RecordBatch, which: npt.NDArray[np.bool_], actions: Actions | None = None
-) -> tuple[pa.RecordBatch, Actions]:
-    """Changes in which some rows first delete the row with their key, and then come."""
-    actions = all_of(Operation.INSERT, rows.num_rows) if actions is None else actions
-    if not which.any():
-        return rows, actions
-    places = np.repeat(np.arange(rows.num_rows), 1 + which)
-    repeated = actions[places]
-    first = np.flatnonzero(np.diff(places, append=-1) == 0)
-    repeated[first] = Operation.DELETE
-    repeated[first + 1] = Operation.INSERT
-    return rows.take(pa.array(places)), repeated
 
 
 def _deletes(rows: pa.RecordBatch) -> Changes:
@@ -317,26 +285,3 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     if batches:
         return batches[0]
     return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in table.schema.types], schema=table.schema)
-
-
-def _split(rows: Any, operation: str) -> tuple[Any, Actions]:
-    """Rows without their operations, and those."""
-    if isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows):
-        missing = next((row for row in rows if operation not in row), None)
-        if missing is not None:
-            raise InvalidArgument(f"a row has no {operation!r}", hint="each row says what happened in that column")
-        plain = [{name: value for name, value in row.items() if name != operation} for row in rows]
-        return plain, actions_of(pa.array([row[operation] for row in rows], pa.string()))
-    if type(rows).__module__.partition(".")[0] == "pandas":
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
-    elif isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
-    elif not isinstance(rows, pa.Table) and hasattr(rows, "__arrow_c_stream__"):
-        rows = pa.RecordBatchReader.from_stream(rows).read_all()
-    if not isinstance(rows, pa.Table):
-        raise InvalidArgument(f"{type(rows).__name__} holds no changes", hint="give an Arrow table or a list of dicts")
-    if operation not in rows.schema.names:
-        raise InvalidArgument(
-            f"the rows have no column {operation!r}", hint="name the column that says what happened to each row"
-        )
-    return rows.drop_columns([operation]), actions_of(rows.column(operation).combine_chunks())

@@ -21,7 +21,7 @@ from frazil.io.store import Store
 from frazil.mixed.columns import FILE_OFFSET, change_schema
 from frazil.mixed.file_names import FileName, FileType
 from frazil.mixed.key_hash import key_hashes
-from frazil.mixed.operations import Actions, Operation
+from frazil.mixed.operations import Actions, Operation, arrivals
 from frazil.mixed.properties import BASE_BUCKETS, BASE_FORMAT, CHANGE_BUCKETS, CHANGE_FORMAT, TARGET_FILE_SIZE
 from frazil.mixed.tree import ROOT, nodes
 from frazil.mixed.visible import has_ambiguous_text
@@ -33,6 +33,9 @@ from frazil.model.types import NestedField
 
 Changes = Iterable[tuple[pa.RecordBatch, Actions]]
 """Rows of the table's schema, and what happened to each."""
+
+FIRST_ARRIVAL = 1 << 40
+"""Where the places of rows begin that come after all that go: readers compare those of all writers of a transaction."""
 
 _KINDS = (FileType.BASE, FileType.INSERT, FileType.EQ_DELETE)
 _NODE = "__node"
@@ -123,22 +126,37 @@ def refuse_null_keys(batch: pa.RecordBatch, schema: Schema, keys: tuple[NestedFi
 
 
 class ChangeWriter:
-    """Writes changes of one transaction, in order, to files of the change store."""
+    """Writes changes of one transaction to files of the change store. What it writes is in order.
+
+    Of several writers of a transaction each has its numbers. With `arrivals_last`, rows that come in it come after all
+    that go, whoever writes them; else all changes of a key must come to one writer.
+    """
 
     def __init__(
-        self, metadata: TableMetadata, store: Store, keys: tuple[NestedField, ...], transaction_id: int
+        self,
+        metadata: TableMetadata,
+        store: Store,
+        keys: tuple[NestedField, ...],
+        transaction_id: int,
+        *,
+        partition_id: int = 0,
+        task_id: int = 0,
+        arrivals_last: bool = False,
     ) -> None:
         settings = PropertyReader(metadata.properties)
         self._schema = metadata.current_schema
         self._keys = keys
         self._buckets = settings.get(CHANGE_BUCKETS)
         self._offset = 0
+        self._arrival = FIRST_ARRIVAL if arrivals_last else None
         self._writer = TreeWriter(
             metadata,
             store,
             schema=change_schema(self._schema),
             file_format=settings.get(CHANGE_FORMAT),
             transaction_id=transaction_id,
+            partition_id=partition_id,
+            task_id=task_id,
         )
 
     def write(self, changes: Changes) -> list[DataFile]:
@@ -146,14 +164,21 @@ class ChangeWriter:
         return self._writer.write(self._marked(batch, actions) for batch, actions in changes if batch.num_rows)
 
     def _marked(self, batch: pa.RecordBatch, actions: Actions) -> pa.RecordBatch:
-        # every row counts but an update's new one, which shares the place of the old one
-        offsets = self._offset + np.cumsum(actions != Operation.UPDATE_AFTER)
-        self._offset = int(offsets[-1])
-        came = (actions == Operation.INSERT) | (actions == Operation.UPDATE_AFTER)
-        kinds = np.where(came, _KINDS.index(FileType.INSERT), _KINDS.index(FileType.EQ_DELETE))
+        kinds = np.where(arrivals(actions), _KINDS.index(FileType.INSERT), _KINDS.index(FileType.EQ_DELETE))
         offset = field_to_arrow(FILE_OFFSET).remove_metadata()
-        marked = batch.append_column(offset, pa.array(offsets, pa.int64()))
+        marked = batch.append_column(offset, pa.array(self._offsets(actions), pa.int64()))
         return _with_places(marked, row_nodes(batch, self._schema, self._keys, self._buckets), kinds)
+
+    def _offsets(self, actions: Actions) -> npt.NDArray[np.int64]:
+        if self._arrival is None:
+            # every row counts but an update's new one, which shares the place of the old one
+            offsets = self._offset + np.cumsum(actions != Operation.UPDATE_AFTER)
+            self._offset = int(offsets[-1])
+            return offsets
+        came = arrivals(actions)
+        goes, comes = self._offset + np.cumsum(~came), self._arrival + np.cumsum(came)
+        self._offset, self._arrival = int(goes[-1]), int(comes[-1])
+        return np.where(came, comes, goes)
 
 
 class BaseWriter:
@@ -166,6 +191,8 @@ class BaseWriter:
         keys: tuple[NestedField, ...],
         transaction_id: int,
         *,
+        partition_id: int = 0,
+        task_id: int = 0,
         target_bytes: int | None = None,
         order: SortOrder = UNSORTED,
         arrange: Callable[[pa.Table], pa.Array] | None = None,
@@ -180,6 +207,8 @@ class BaseWriter:
             schema=self._schema,
             file_format=settings.get(BASE_FORMAT),
             transaction_id=transaction_id,
+            partition_id=partition_id,
+            task_id=task_id,
             is_keyed=bool(keys),
             target_bytes=target_bytes,
             order=order,

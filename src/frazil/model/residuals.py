@@ -25,7 +25,7 @@ from frazil.model.expressions import AlwaysFalse, AlwaysTrue, And, Expression, O
 from frazil.model.partition import PartitionSpec
 from frazil.model.projection import inclusive, strict
 from frazil.model.schema import Schema
-from frazil.model.stats_evaluator import ColumnStats, StatsTable, might_match, must_match
+from frazil.model.stats_evaluator import ColumnStats, Mask, Stats, StatsTable, might_match, must_match
 
 _KEEP, _TRUE, _FALSE = range(3)
 
@@ -63,6 +63,12 @@ def residuals(
     kinds, which = np.unique(decided, axis=0, return_inverse=True)
     filters = [_decide(bound, dict(zip(leaves, kind.tolist(), strict=True))) for kind in kinds]
     return which.reshape(-1), filters
+
+
+def all_match(which: npt.NDArray[np.intp], filters: Sequence[Expression], stats: Stats) -> Mask:
+    """Where every row of a file matches: by its partition, as `residuals` tells, and by what else is known of it."""
+    known: Mask = np.stack([must_match(left, stats) for left in filters])[which, np.arange(len(which))]
+    return known
 
 
 def _decide(expression: Expression, decided: dict[BoundPredicate, int]) -> Expression:

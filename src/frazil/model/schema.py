@@ -89,7 +89,8 @@ class Schema:
         """The field of that (dotted) name; a ColumnNotFound with the nearest names otherwise."""
         found = self.find_or_none(name, case_sensitive=case_sensitive)
         if found is None:
-            near = difflib.get_close_matches(str(name), self._index.id_of, n=3)
+            near = [known for known in self._index.id_of if known.lower() == str(name).lower()]
+            near = near or difflib.get_close_matches(str(name), self._index.id_of, n=3)
             if near:
                 raise ColumnNotFound(f"no column {name!r}", hint=f"did you mean {' or '.join(map(repr, near))}?")
             listed = ", ".join(map(repr, list(self.columns)[:12])) or "none"

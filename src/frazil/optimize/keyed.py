@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from frazil import ambient
@@ -20,19 +19,19 @@ from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.delete_settings import DeleteSettings, NewDeleteFiles
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FileScanTask
+from frazil.iceberg.portable import without_history
 from frazil.iceberg.position_files import PositionFiles
 from frazil.iceberg.scan import BATCH_ROWS
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.transaction import Transaction
 from frazil.iceberg.write import remove_files, removing
-from frazil.io.deletion_vector import DeletionVector
 from frazil.io.store import Store
 from frazil.mixed.file_names import FileName, FilePlace, FileType
 from frazil.mixed.keys import key_fields
 from frazil.mixed.merge import MergeReader
-from frazil.mixed.optimized import SEQUENCE, TIME, MoveOptimized, flag
+from frazil.mixed.optimized import SEQUENCE, TIME, MoveOptimized, Optimized, flag
 from frazil.mixed.pair import CHANGE_SNAPSHOT, recorded
-from frazil.mixed.plan import MixedPlan, NodeTask, PlannedFile
+from frazil.mixed.plan import MixedPlan, NodeTask, PlannedFile, StoreState
 from frazil.mixed.table import MixedTable
 from frazil.mixed.transactions import OPTIMIZE, PRODUCER
 from frazil.mixed.tree import ROOT
@@ -40,20 +39,21 @@ from frazil.mixed.visible import PartitionPaths
 from frazil.mixed.watermark import MoveWatermark, watermark_of
 from frazil.mixed.writer import BaseWriter, new_file_location
 from frazil.model.expressions import AlwaysTrue, Expression
-from frazil.model.schema import POS, Schema
 from frazil.model.types import NestedField
 from frazil.optimize.arrangement import Arrangement, KnowOrder
+from frazil.optimize.deleted_positions import DeletedPositions
 from frazil.optimize.evaluate import Kind
 from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind
 from frazil.optimize.outcome import Outcome
 from frazil.optimize.plan import RewriteTask
+from frazil.optimize.rewrites import RewriteJob, TaskFiles, clear_named, new_job_number, settle
 from frazil.optimize.settings import Settings
 from frazil.optimize.tables import KIND, PlannedTable, plan_mixed
-from frazil.optimize.tasks import Executor, InProcess, Job, Task, TaskFiles, carry_out
+from frazil.optimize.tasks import Executor, InProcess, carry_out, problems
 
 
 @dataclass(frozen=True)
-class KeyedJob(Job):
+class KeyedJob(RewriteJob):
     """The tasks of one run on a table."""
 
     merge: MixedPlan
@@ -61,56 +61,68 @@ class KeyedJob(Job):
     keys: tuple[NestedField, ...]
     target_bytes: int
     arrangement: Arrangement
+    number: int = 0
+    """Stands in names of files that are written elsewhere."""
 
     @property
-    def _metadata(self) -> TableMetadata:
+    def metadata(self) -> TableMetadata:  # type: ignore[override]
         return self.merge.base.metadata
 
     @property
-    def _store(self) -> Store:
+    def store(self) -> Store:  # type: ignore[override]
         return self.merge.base.store
 
-    def _reader(self, output: Schema) -> MergeReader:
-        return MergeReader(self.merge, output, tuple(key.id for key in self.keys), BATCH_ROWS)
+    def elsewhere(self) -> KeyedJob:
+        merge = self.merge
+        light = replace(merge, base=_light(merge.base), change=_light(merge.change), optimized=Optimized())
+        return replace(self, merge=light, number=new_job_number())
+
+    def clear(self, tasks: Iterable[RewriteTask], kept: Iterable[TaskFiles] = ()) -> None:
+        clear_named(self.store, self.metadata, self.number, tasks, kept)
+
+    def _reader(self) -> MergeReader:
+        return MergeReader(self.merge, self.merge.schema, self._key_ids(), BATCH_ROWS)
+
+    def _key_ids(self) -> tuple[int, ...]:
+        return tuple(key.id for key in self.keys)
 
     def run(self, task: RewriteTask) -> TaskFiles:
         written: list[DataFile] = []
         deletes: list[DataFile] = []
         try:
             if task.rewrite:
-                written += self._writer(task.transaction_id).write(_rows(self._reader(self.merge.schema), task.rewrite))
-            positions = self._reader(Schema((POS,)))
+                written += self._writer(task.transaction_id).write(_rows(self._reader(), task.rewrite))
+            deleted = DeletedPositions(self.merge, self._key_ids())
             for file in task.convert:
-                deletes += self._convert(file, positions)
+                deletes += self._convert(file, deleted)
         except BaseException:
-            remove_files(self._store, [*written, *deletes])
+            remove_files(self.store, [*written, *deletes])
             raise
         return TaskFiles(tuple(written), tuple(deletes))
 
     def _writer(self, transaction_id: int) -> BaseWriter:
         return BaseWriter(
-            self._metadata,
-            self._store,
+            self.metadata,
+            self.store,
             self.keys,
             transaction_id,
+            task_id=self.number,
             target_bytes=self.target_bytes,
             order=self.arrangement.order,
             arrange=self.arrangement.indices(self.merge.schema),
         )
 
-    def _convert(self, file: DataInput, reader: MergeReader) -> list[DataFile]:
+    def _convert(self, file: DataInput, deleted: DeletedPositions) -> list[DataFile]:
         """Write one file with all deleted positions of a data file, in the place of all its deletes."""
-        kept = np.zeros(file.rows, dtype=bool)
-        for batch in reader.read(_node_task([file])):
-            kept[batch.column(0).to_numpy()] = True
-        gone = np.flatnonzero(~kept)
-        if not len(gone):
+        task = _node_task([file])
+        gone = deleted.of(task.base[0], task.deletes)
+        if not gone.cardinality:
             return []
-        number = (ambient.new_snapshot_id(), 1)
-        name = FileName(file.node, FileType.POS_DELETE, file.transaction_id, 0, 0, *number)
-        places = _Place(self._metadata, self._store, name, PartitionPaths(self._metadata).of(file.file))
-        files = PositionFiles(self._store, places, DeleteSettings.of(self._metadata))
-        return files.write([(file.file, DeletionVector.from_positions(gone))])
+        number = (self.number, ambient.new_snapshot_id(), 1)
+        name = FileName(file.node, FileType.POS_DELETE, file.transaction_id, 0, *number)
+        places = _Place(self.metadata, self.store, name, PartitionPaths(self.metadata).of(file.file))
+        files = PositionFiles(self.store, places, DeleteSettings.of(self.metadata))
+        return files.write([(file.file, gone)])
 
 
 def optimize_keyed(
@@ -142,11 +154,12 @@ def run_keyed(
     chosen = Arrangement() if arrangement is None else arrangement
     keys = key_fields(merge.base.metadata.current_schema, table.primary_key)
     job = KeyedJob(replace(merge, tasks=(), idle_deletes=()), keys, target_bytes, chosen)
-    written = carry_out(executor, table.store, [Task(job, task) for task in plan.tasks])
-    with removing(table.store, [*written.data, *written.deletes]):
-        outcome = commit_keyed(table, planned, plan.kind, written, chosen)
+    done = carry_out(executor, job, plan.tasks)
+    left, written = settle(job, plan, done)
+    with removing(table.store, written.all):
+        outcome = commit_keyed(table, replace(planned, plan=left), plan.kind, written, chosen)
     table.refresh()
-    return outcome
+    return replace(outcome, problems=problems(done))
 
 
 def commit_keyed(
@@ -173,7 +186,7 @@ def commit_keyed(
         MoveOptimized(tx, maps, merge.optimized.sequence).commit()
         MoveWatermark(tx, watermark_of(written.data, tx.metadata.current_schema, tx.metadata.properties)).commit()
     counts = (len(written.data), len(removed), len(written.deletes), len(dropped))
-    return Outcome(kind, *counts, action.snapshot_id, plan)
+    return Outcome(kind, *counts, action.snapshot_id, plan=plan)
 
 
 def _rows(reader: MergeReader, files: Sequence[DataInput]) -> Iterator[pa.RecordBatch]:
@@ -223,6 +236,10 @@ class _Place(NewDeleteFiles):
 
     def next(self, extension: str, spec_id: int | None = None, partition: tuple[Any, ...] = ()) -> str:
         return new_file_location(self._metadata, self._path, self._name.text(extension))
+
+
+def _light(state: StoreState) -> StoreState:
+    return StoreState(without_history(state.metadata), state.store, None)
 
 
 def _node_task(files: Sequence[DataInput]) -> NodeTask:

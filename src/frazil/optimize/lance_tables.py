@@ -8,19 +8,30 @@ The properties are those of other tables, as far as they mean something here: `s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from frazil import ambient
 from frazil.errors import FrazilError, Unsupported
 from frazil.iceberg.properties import PropertyReader
-from frazil.lance.operations.compaction import TARGET_ROWS, CompactionPlan, commit_compaction, compact_group
+from frazil.io.store import Store
+from frazil.lance.operations.compaction import (
+    TARGET_ROWS,
+    CompactionGroup,
+    CompactionPlan,
+    commit_compaction,
+    compact_group,
+)
 from frazil.lance.plan import FragmentTask
+from frazil.lance.proto.messages import RewriteGroup
 from frazil.lance.table import LanceTable
+from frazil.lance.write import FileTarget, remove_files, remove_job
 from frazil.optimize.evaluate import Health, Kind, counted
 from frazil.optimize.outcome import Outcome
 from frazil.optimize.result import OptimizeResult
 from frazil.optimize.run import Request, run_to_rest
 from frazil.optimize.settings import Settings
+from frazil.optimize.tasks import Job, carry_out, problems
 from frazil.optimize.upkeep import EXPIRE_ENABLED, KEEP_COUNT, KEEP_MS, Upkeep
 
 _TWO_WEEKS_MS = 14 * 86_400_000
@@ -34,6 +45,10 @@ class LancePlan:
     compaction: CompactionPlan
     health: Health
     reasons: tuple[str, ...]
+
+    @property
+    def tasks(self) -> tuple[CompactionGroup, ...]:
+        return self.compaction.groups
 
     @property
     def input_files(self) -> int:
@@ -73,11 +88,47 @@ class _LanceWork:
     def run(self) -> Outcome:
         planned = self._planned
         assert planned is not None, "planned before it is run"
-        groups = planned.compaction.groups
-        results = [compact_group(self._table.store, group) for group in groups]
-        done = commit_compaction(self._table._history(), planned.compaction.version, results)
+        compaction = planned.compaction
+        job = CompactionJob(self._table.store, compaction.groups[0].target)
+        ended = carry_out(self._request.executor, job, compaction.groups)
+        results = [one.written for one in ended if one.written is not None]
+        done = commit_compaction(self._table._history(), compaction.version, results)
         version = self._table.refresh().version
-        return Outcome(planned.kind, done.files_added, done.files_removed, snapshot_id=version)
+        return Outcome(
+            planned.kind, done.files_added, done.files_removed, snapshot_id=version, problems=problems(ended)
+        )
+
+
+@dataclass(frozen=True)
+class CompactionJob(Job[CompactionGroup, bytes]):
+    """The groups of fragments that one run rewrites."""
+
+    store: Store
+    target: FileTarget
+
+    @property
+    def place(self) -> tuple[Store, str]:
+        return self.store, self.target.folder
+
+    def run(self, task: CompactionGroup) -> bytes:
+        return compact_group(self.store, replace(task, target=self.target))
+
+    def size(self, task: CompactionGroup) -> int:
+        return sum(file.size for one in task.plan.fragments for file in one.files)
+
+    def take_back(self, written: Iterable[bytes]) -> None:
+        for data in written:
+            remove_files(self.store, self.target.folder, RewriteGroup.FromString(data).new_fragments)
+
+    def elsewhere(self) -> CompactionJob:
+        return replace(self, target=self.target.of_job())
+
+    def light(self, task: CompactionGroup) -> CompactionGroup:
+        return task
+
+    def clear(self, tasks: Iterable[CompactionGroup], kept: Iterable[bytes] = ()) -> None:
+        stay = [fragment for data in kept for fragment in RewriteGroup.FromString(data).new_fragments]
+        remove_job(self.store, self.target, keep=stay)
 
 
 def plan_lance(table: LanceTable, settings: Settings, *, at_once: bool = False) -> LancePlan:

@@ -19,6 +19,8 @@ class Outcome(Counts):
     delete_files_added: int = 0
     delete_files_removed: int = 0
     snapshot_id: int | None = None
+    problems: tuple[str, ...] = ()
+    """Of tasks that failed, each alone."""
     plan: OptimizingPlan | None = field(default=None, repr=False)
 
     def counts(self) -> dict[str, int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from frazil.mixed.tree import node_of
 from frazil.optimize.evaluate import Clock, Health, Kind, PartitionEvaluation, table_health
@@ -65,6 +65,28 @@ class OptimizingPlan:
 
     def __bool__(self) -> bool:
         return self.kind is not None
+
+    def lost_with(self, failed: Collection[int]) -> set[int]:
+        """The numbers of tasks that cannot be committed if some failed: changes of a partition are moved as a whole."""
+        moved = {self.tasks[number].partition.path for number in failed} & set(self.to_sequence)
+        return {number for number, task in enumerate(self.tasks) if number in failed or task.partition.path in moved}
+
+    def without(self, lost: Collection[int]) -> OptimizingPlan:
+        """What is left without tasks of these numbers; deletes that their files need stay."""
+        gone = [self.tasks[number] for number in lost]
+        needed = {delete.key for task in gone for delete in task.deletes}
+        paths = {task.partition.path for task in gone}
+        left = (
+            replace(task, removable=tuple(one for one in task.removable if one.key not in needed))
+            for number, task in enumerate(self.tasks)
+            if number not in lost
+        )
+        return replace(
+            self,
+            tasks=tuple(left),
+            from_sequence={path: number for path, number in self.from_sequence.items() if path not in paths},
+            to_sequence={path: number for path, number in self.to_sequence.items() if path not in paths},
+        )
 
     def __repr__(self) -> str:
         if self.kind is None:

@@ -27,6 +27,7 @@ class OptimizeResult:
     problems: tuple[str, ...] = ()
     dry_run: bool = False
     planned: Kind | None = None
+    planned_tasks: int = 0
     planned_files: int = 0
     planned_bytes: int = 0
 
@@ -48,7 +49,8 @@ class OptimizeResult:
         kind = "nothing" if self.kind is None else f"a {self.kind.name.lower()} optimizing"
         yield f"health {self.health.score} of 100; {kind} {told} done"
         if self.dry_run and self.planned is not None:
-            yield f"{counted(self.planned_files, 'file')} to read, {as_size(self.planned_bytes)}"
+            files, size = counted(self.planned_files, "file"), as_size(self.planned_bytes)
+            yield f"{counted(self.planned_tasks, 'task')} to read {files} of {size}"
         counts = [f"{self.count(name)} {name.replace('_', ' ')}" for name in COUNTS if self.count(name)]
         if counts:
             yield ", ".join(counts)

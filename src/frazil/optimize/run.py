@@ -5,11 +5,12 @@ It may be killed at any moment, run twice, and run beside others: who comes seco
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from frazil import ambient
-from frazil.errors import CommitConflict, CommitFailed, InvalidArgument
+from frazil.errors import CommitConflict, CommitFailed, FileMissing, InvalidArgument
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.properties import PropertyReader
 from frazil.iceberg.table import IcebergTable
@@ -31,6 +32,8 @@ from frazil.optimize.upkeep import keep_up
 KINDS = ("minor", "major", "full")
 MOST_RUNS = 20
 MOST_CONFLICTS = 5
+MOST_FAILURES = 2
+"""Runs with tasks that fail: what failed by chance is done by the next one."""
 _NEVER_ID = -1
 
 
@@ -75,6 +78,9 @@ class Planned(Protocol):
     def reasons(self) -> tuple[str, ...]: ...
 
     @property
+    def tasks(self) -> Sequence[Any]: ...
+
+    @property
     def input_files(self) -> int: ...
 
     @property
@@ -110,21 +116,35 @@ def run_to_rest(name: str, work: Work, request: Request, *, most_runs: int = MOS
     result = OptimizeResult(name, first.health, reasons=first.reasons)
     if request.dry_run:
         return replace(
-            result, dry_run=True, planned=plan.kind, planned_files=plan.input_files, planned_bytes=plan.input_bytes
+            result,
+            dry_run=True,
+            planned=plan.kind,
+            planned_tasks=len(plan.tasks),
+            planned_files=plan.input_files,
+            planned_bytes=plan.input_bytes,
         )
     runs: list[Outcome] = []
-    conflicts = 0
+    conflicts = failures = 0
     problems: tuple[str, ...] = ()
     while plan and len(runs) < most_runs:
         try:
             runs.append(work.run())
-            conflicts = 0
-        except (CommitConflict, CommitFailed) as error:
+            conflicts, problems = 0, runs[-1].problems
+            failures += bool(problems)
+            if failures >= MOST_FAILURES:
+                break
+        except (CommitConflict, CommitFailed, FileMissing) as error:  # files are missing if others replaced them
             conflicts += 1
+            if conflicts >= MOST_CONFLICTS and isinstance(error, FileMissing):
+                raise
             if conflicts >= MOST_CONFLICTS:
                 problems = (f"given up after {conflicts} attempts: {error.message}",)
                 break
             ambient.sleep(0.05 * conflicts * (0.5 + ambient.jitter()))
+        except Exception:
+            if not failures:
+                raise
+            break  # what failed before failed again, and nothing else was left to do
         plan = work.plan()
     return replace(result, runs=tuple(runs), problems=problems)
 

@@ -7,22 +7,27 @@ snapshot that was read, so that equality deletes which come meanwhile still find
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
 import pyarrow as pa
 
+from frazil import ambient
+from frazil.errors import CommitConflict, FrazilError
 from frazil.iceberg import validation
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.actions.convert_deletes import ConvertDeletes
 from frazil.iceberg.actions.rewrite_files import RewriteFiles
-from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.data_file import Content, DataFile
+from frazil.iceberg.data_locations import data_folder, data_location, writing_to
 from frazil.iceberg.delete_conversion import dead
 from frazil.iceberg.delete_reader import DeleteReader
 from frazil.iceberg.delete_settings import DeleteSettings, NewDeleteFiles
 from frazil.iceberg.delete_writer import WrittenDeletes, new_delete_files
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FileScanTask
+from frazil.iceberg.portable import without_history
 from frazil.iceberg.read import TaskReader
 from frazil.iceberg.scan import BATCH_ROWS
 from frazil.iceberg.snapshot import Snapshot
@@ -38,23 +43,49 @@ from frazil.model.expressions import AlwaysTrue
 from frazil.model.schema import LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID, Schema
 from frazil.optimize.arrangement import Arrangement, KnowOrder
 from frazil.optimize.evaluate import Kind
-from frazil.optimize.inputs import DataInput
+from frazil.optimize.inputs import DataInput, DeleteKind
 from frazil.optimize.outcome import Outcome
 from frazil.optimize.plan import OptimizingPlan, RewriteTask
+from frazil.optimize.rewrites import RewriteJob, TaskFiles, clear_named, new_job_number, settle
 from frazil.optimize.tables import KIND
-from frazil.optimize.tasks import Executor, Job, Task, TaskFiles, carry_out
+from frazil.optimize.tasks import Executor, carry_out, problems
 
 _NO_TRANSACTION = 0
 
 
 @dataclass(frozen=True)
-class UnkeyedJob(Job):
+class UnkeyedJob(RewriteJob):
     """The tasks of one run on a table."""
 
     metadata: TableMetadata
     store: Store
     target_bytes: int
     arrangement: Arrangement
+    table: IcebergTable | None = None
+    """The table as it was planned; not sent elsewhere."""
+    number: int = 0
+    """Stands in names of files of a mixed table, if they are written elsewhere."""
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the table is the store of a mixed one."""
+        return store_kind(self.metadata.properties) is not None
+
+    def elsewhere(self) -> UnkeyedJob:
+        small = without_history(self.metadata)
+        if self.is_mixed:  # whose files have their places
+            return replace(self, metadata=small, table=None, number=new_job_number())
+        folder = data_location(self.metadata, "", str(ambient.new_uuid()))
+        return replace(self, metadata=writing_to(folder, small), table=None)
+
+    def clear(self, tasks: Iterable[RewriteTask], kept: Iterable[TaskFiles] = ()) -> None:
+        if self.is_mixed:
+            clear_named(self.store, self.metadata, self.number, tasks, kept)
+            return
+        stay = {file.file_path for one in kept for file in one.all}
+        with suppress(FrazilError):
+            listed = [file.location for file in self.store.list(data_folder(self.metadata))]
+            self.store.delete_many([place for place in listed if place not in stay])
 
     def run(self, task: RewriteTask) -> TaskFiles:
         data = self._rewrite(task.rewrite) if task.rewrite else []
@@ -81,12 +112,13 @@ class UnkeyedJob(Job):
 
     def _writer(self, schema: Schema) -> RowWriter | BaseWriter:
         order, arrange = self.arrangement.order, self.arrangement.indices(schema)
-        if store_kind(self.metadata.properties) is not None:
+        if self.is_mixed:
             return BaseWriter(
                 self.metadata,
                 self.store,
                 (),
                 _NO_TRANSACTION,
+                task_id=self.number,
                 target_bytes=self.target_bytes,
                 order=order,
                 arrange=arrange,
@@ -151,10 +183,36 @@ def optimize_unkeyed(
     base = table.current_snapshot
     if plan.kind is None or base is None:
         return Outcome(plan=plan)
-    job = UnkeyedJob(table.metadata, table.store, target_bytes, arrangement)
-    written = carry_out(executor, table.store, [Task(job, task) for task in plan.tasks])
-    with removing(table.store, [*written.data, *written.deletes]):
-        return _commit(table, base, plan, plan.kind, written, arrangement)
+    job = UnkeyedJob(table.metadata, table.store, target_bytes, arrangement, table)
+    done = carry_out(executor, job, plan.tasks)
+    lost: set[int] = set()
+    left, written = settle(job, plan, done)
+    with removing(table.store, written.all):
+        while True:
+            try:
+                outcome = _commit(table, base, left, plan.kind, written, arrangement)
+            except CommitConflict:  # the work of other tasks is not lost by it
+                more = overtaken(table.refresh(), plan) - lost
+                if not more or len(lost | more) >= len(plan.tasks):
+                    raise
+                lost |= more
+                left, written = settle(job, plan, done, lost)
+            else:
+                return replace(outcome, problems=problems(done))
+
+
+def overtaken(table: IcebergTable, plan: OptimizingPlan) -> set[int]:
+    """The numbers of tasks with files that others removed since, or deleted rows of by position."""
+    now = {
+        task.file.file_path: {delete.key for delete in task.deletes if delete.content is Content.POSITION_DELETES}
+        for task in table.scan().plan().tasks()
+    }
+    return {
+        number
+        for number, task in enumerate(plan.tasks)
+        for file in (*task.rewrite, *task.convert)
+        if now.get(file.path) != {delete.key for delete in file.of_kind(DeleteKind.POSITION)}
+    }
 
 
 def _commit(
@@ -188,4 +246,4 @@ def _commit(
             action.set(PRODUCER, OPTIMIZE).set(KIND, kind.name.lower())
             action.validate_from(base.snapshot_id).commit()
     last = actions[-1].snapshot_id
-    return Outcome(kind, len(written.data), len(removed), len(written.deletes), len(dropped), last, plan)
+    return Outcome(kind, len(written.data), len(removed), len(written.deletes), len(dropped), last, plan=plan)

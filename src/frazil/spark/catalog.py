@@ -135,7 +135,7 @@ def resolve(lake: Lake, parts: Sequence[str]) -> TableHandle:
     """The table of that name; or of a table's name with a branch, tag, snapshot or metadata table behind it."""
     try:
         return handle_of(_table(lake, parts))
-    except (TableNotFound, InvalidName) as error:
+    except (TableNotFound, InvalidName, Unsupported) as error:  # stores of mixed tables may lie where tables do
         found = _selected(lake, parts) if len(parts) > (1 if is_path(parts[0]) else 2) else None
         if found is not None:
             return found
@@ -151,8 +151,8 @@ def _table(lake: Lake, parts: Sequence[str]) -> Any:
 def _selected(lake: Lake, parts: Sequence[str]) -> TableHandle | None:
     try:
         table = _table(lake, parts[:-1])
-    except (TableNotFound, InvalidName):
-        return None
+    except (TableNotFound, InvalidName, Unsupported):
+        return _inside_store(lake, parts)
     found = _SELECTOR.fullmatch(parts[-1])
     handle = handle_of(table)
     if found is None:
@@ -164,6 +164,17 @@ def _selected(lake: Lake, parts: Sequence[str]) -> TableHandle | None:
     if number is None:
         return None
     return handle.at_version(what) if kind == "snapshot_id" else handle.at_millis(number)
+
+
+def _inside_store(lake: Lake, parts: Sequence[str]) -> TableHandle | None:
+    """A metadata table of one of a table's stores: `db.t.change.snapshots`."""
+    if len(parts) < (3 if is_path(parts[0]) else 4):
+        return None
+    try:
+        table = _table(lake, parts[:-2])
+    except (TableNotFound, InvalidName):
+        return None
+    return handle_of(table).metadata_table(".".join(parts[-2:]).lower())
 
 
 def with_read_options(handle: TableHandle, options: Mapping[str, str]) -> TableHandle:

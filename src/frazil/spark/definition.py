@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from frazil.catalog.formats import ICEBERG, LANCE
+from frazil.catalog.formats import ICEBERG, LANCE, MIXED
 from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg import properties as props
 from frazil.lake import absolute_location
@@ -19,7 +19,14 @@ from frazil.spark.types import CURRENT_DEFAULT, schema_from_struct
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
 
-PROVIDERS = {"iceberg": ICEBERG, "frazil": ICEBERG, "lance": LANCE}
+PROVIDERS = {
+    "iceberg": ICEBERG,
+    "frazil": ICEBERG,
+    "lance": LANCE,
+    "mixed": MIXED,
+    "mixed_iceberg": MIXED,
+    "arctic": MIXED,
+}
 """The formats that USING names."""
 FILE_FORMATS = ("parquet", "orc", "avro")
 _NOT_STORED = frozenset({*SHOWN, "owner", "external", "is_managed_location", "table_type", "collation"})
@@ -37,6 +44,8 @@ class Definition:
     location: str | None
     how: str
     format: str = ICEBERG
+    names_format: bool = True
+    """Whether a format of tables was named; `saveAsTable` names one of files."""
 
     @property
     def version_number(self) -> int | None:
@@ -65,6 +74,7 @@ def parse_definition(bridge: Bridge, text: str) -> Definition:
         None if location is None else absolute_location(location.removeprefix("file:") or location),
         document["how"],
         kind,
+        (given.get("provider") or "").lower() in PROVIDERS,
     )
 
 

@@ -20,10 +20,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from frazil.catalog.formats import ICEBERG, LANCE
+from frazil.catalog.formats import ICEBERG, LANCE, MIXED
 from frazil.errors import Unsupported
 from frazil.spark.handles import TableHandle
 
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
     from frazil.spark.definition import Definition
     from frazil.spark.procedures.procedure import Run
 
-_FORMATS = {ICEBERG: "frazil.spark.iceberg.format", LANCE: "frazil.spark.lance.format"}
+_FORMATS = {
+    ICEBERG: "frazil.spark.iceberg.format",
+    LANCE: "frazil.spark.lance.format",
+    MIXED: "frazil.spark.mixed.format",
+}
 """The modules whose `FORMAT` is the format; imported when a table of it is met."""
 
 
@@ -56,6 +61,10 @@ class Format(ABC):
     @abstractmethod
     def stage(self, lake: Lake, parts: Sequence[str], new: Definition, token: str) -> TableHandle:
         """A table that is not there before its first rows are; `new.how` says if it replaces one."""
+
+    def like(self, table: Any, new: Definition) -> Definition:
+        """What replaces a table of the format, where nobody said of which format it is to be."""
+        return replace(new, format=table.format)
 
     def connect_frame(self, scan: Any, spark: Any) -> DataFrame:
         """A scan (`table.scan(...)`) as a DataFrame of a session without a JVM in reach."""

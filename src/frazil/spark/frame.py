@@ -13,13 +13,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import Unsupported
+from frazil.iceberg.portable import without_history
 from frazil.io import location as locations
 from frazil.lake import connect
 from frazil.spark.bridge import Bridge, dialect_of, prepare
 from frazil.spark.formats import format_named, handle_of
 from frazil.spark.handles import TableHandle
 from frazil.spark.plans import frame_of
-from frazil.spark.scan.arrow import Rows, frame_of_tasks, without_history
+from frazil.spark.scan.arrow import Rows, frame_of_tasks
 from frazil.spark.scan.files import routed
 from frazil.spark.scan.native import output_struct
 from frazil.spark.scan.relations import quoted_name
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from frazil.iceberg.scan import Scan
 
-_CONNECT_PARALLELISM = 16
+CONNECT_PARALLELISM = 16
 """A guess: a client cannot ask how many cores the server has. Chunks of tasks are four times as many."""
 
 _LOCK = threading.Lock()
@@ -91,4 +92,4 @@ def iceberg_on_connect(scan: Scan, spark: Any) -> DataFrame:
     fields = scan.output.fields
     schema = StructType.fromJson(output_struct(fields, dialect_of(spark)))
     rows = Rows(scan.store, without_history(scan.metadata), scan.schema, fields, by_number=False)
-    return frame_of_tasks(rows, list(scan.plan().tasks()), spark, schema, _CONNECT_PARALLELISM)
+    return frame_of_tasks(rows, list(scan.plan().tasks()), spark, schema, CONNECT_PARALLELISM)

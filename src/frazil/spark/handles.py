@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from frazil.spark import grammar
     from frazil.spark.bridge import Bridge
     from frazil.spark.changes.command import Command
+    from frazil.spark.scan.contents import OnlyFiles
     from frazil.spark.types import Dialect
 
 MAIN = "main"
@@ -235,6 +236,10 @@ class TableHandle(ABC):
         """Delete all rows; those too that others add meanwhile."""
         self._refuse("cannot be truncated from Spark")
 
+    def drop_partitions(self, wanted: Sequence[Mapping[str, str | None]], *, if_exists: bool) -> None:
+        """ALTER TABLE ... DROP PARTITION: each is a value, as text, for some partition columns."""
+        self._refuse("drops no partitions: DELETE their rows")
+
     def copies(self, kind: CommandKind) -> bool:
         """Whether a command writes files with changed rows anew."""
         return False
@@ -243,9 +248,32 @@ class TableHandle(ABC):
         """DELETE, UPDATE or MERGE; what changed."""
         self._refuse(f"has no {command.kind.upper()}")
 
+    @property
+    def replaces_by_key(self) -> bool:
+        """Whether rows that are appended take the place of those with their keys."""
+        return False
+
+    def ingest(self, bridge: Bridge, options: Mapping[str, str], rows: DataFrame) -> None:
+        """Apply change data: the option `operation` names the column that says what happened to each row."""
+        self._refuse("takes no change data")
+
     def last_batch(self, options: Mapping[str, str], query: str) -> int:
         """The newest batch of a streaming query that is in the table, -1 if there is none."""
         self._refuse("takes no streams")
+
+    # Streams from the table: rows that were appended to a store, an Iceberg table, file by file.
+
+    def stream_store(self) -> tuple[Any, frozenset[str]]:
+        """The store, and the operations whose snapshots are passed over."""
+        self._refuse("gives no streams")
+
+    def stream_part(self, store: Any, snapshot: Any, files: OnlyFiles | None, options: Mapping[str, str]) -> Self:
+        """Some files of a snapshot of the store; without a snapshot there are no rows."""
+        self._refuse("gives no streams")
+
+    def describe_parts(self, bridge: Bridge, parts: Sequence[Self], asked: Asked, jsession: Any) -> Any:
+        """The plan that has the rows of parts."""
+        self._refuse("gives no streams")
 
     # The table itself.
 

@@ -13,14 +13,14 @@ from frazil.catalog.folder_table import FolderCommitter
 from frazil.catalog.formats import open_placed, table_in
 from frazil.catalog.names import TableName
 from frazil.catalog.staged import StagedTable
-from frazil.errors import InvalidArgument, TableAlreadyExists
+from frazil.errors import InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
 from frazil.iceberg.committer import TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.table import IcebergTable
 from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.lake import absolute_location
-from frazil.opening import open_in
+from frazil.opening import open_in, open_pair_in
 
 if TYPE_CHECKING:
     from frazil.lance.table import LanceTable
@@ -47,7 +47,15 @@ def open_path(store: Store, name: str) -> IcebergTable | LanceTable | MixedTable
     """The table at a location, of any format: a folder, or exactly the one of a metadata file; TableNotFound."""
     place = location_of(name)
     placed = table_in(store, place)
-    return open_iceberg(store, name) if placed is None else open_placed(store, placed, place)
+    if placed is not None:
+        return open_placed(store, placed, place)
+    try:
+        return open_iceberg(store, name)
+    except (TableNotFound, Unsupported):
+        pair = open_pair_in(store, place)
+        if pair is None:
+            raise
+        return pair
 
 
 def open_iceberg(store: Store, name: str) -> IcebergTable:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Rows:
-    """Answers `scan`, `aggregate`, `insert`, `truncate`, `overwriteDynamic` and `rowLevel`."""
+    """Answers `scan`, `aggregate`, `insert`, `truncate`, `dropPartitions`, `overwriteDynamic` and `rowLevel`."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
@@ -26,6 +26,7 @@ class Rows:
         bridge.on("aggregate", self.aggregate)
         bridge.on("insert", self.insert)
         bridge.on("truncate", self.truncate)
+        bridge.on("dropPartitions", self.drop_partitions)
         bridge.on("overwriteDynamic", self.overwrite_dynamic)
         bridge.on("rowLevel", self.row_level)
 
@@ -53,6 +54,13 @@ class Rows:
     def truncate(self, key: str, _b: None, jsession: Any) -> None:
         """TRUNCATE TABLE."""
         self._bridge.handle(key).truncate(self._bridge.session(jsession))
+
+    def drop_partitions(self, key: str, what: str, jsession: Any) -> str:
+        """ALTER TABLE ... DROP PARTITION."""
+        asked = json.loads(what)
+        handle = self._bridge.handle(key)
+        handle.drop_partitions(asked["partitions"], if_exists=asked["ifExists"])
+        return self._changed(handle)
 
     def overwrite_dynamic(self, key: str, node: Any, jsession: Any) -> str:
         """INSERT OVERWRITE of the partitions that rows go to: Spark has no other way to hand these rows over."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from frazil import ambient
-from frazil.spark.definition import parse_definition
+from frazil.spark.definition import Definition, parse_definition
 from frazil.spark.describe import describe
 from frazil.spark.exceptions import table_errors
 from frazil.spark.formats import format_named
 from frazil.spark.paths import is_path
 
 if TYPE_CHECKING:
+    from frazil.lake import Lake
     from frazil.spark.bridge import Bridge
 
 
@@ -33,6 +35,7 @@ class Staging:
         with table_errors(self._bridge, parts):
             if not is_path(parts[0]):
                 lake.catalog._require_namespace(tuple(parts[:-1]))
+            new = _as_present(lake, parts, new)
             staged = format_named(new.format).stage(lake, parts, new, str(ambient.new_uuid()))
         return describe(self._bridge, staged)
 
@@ -48,3 +51,11 @@ class Staging:
         handle = self._bridge.tables.forget(key)
         if handle is not None:
             handle.abandon()
+
+
+def _as_present(lake: Lake, parts: Sequence[str], new: Definition) -> Definition:
+    """What replaces a table is of the table's format, unless another one is named."""
+    if new.names_format or new.how == "create" or is_path(parts[0]) or not lake.table_exists(parts):
+        return new
+    table = lake.table(parts)
+    return new if table.format == new.format else format_named(table.format).like(table, new)

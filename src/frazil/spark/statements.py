@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from frazil.catalog.formats import MIXED
 from frazil.model.types import Type
 from frazil.spark import grammar
+from frazil.spark.definition import PROVIDERS
 from frazil.spark.exceptions import table_errors
 from frazil.spark.formats import handle_of
 from frazil.spark.types import type_from_spark
@@ -22,6 +24,7 @@ class Statements:
         self._bridge = bridge
         bridge.on("statement", self.recognise)
         bridge.on("execute", self.execute)
+        bridge.on("keyed", self.keyed)
 
     def recognise(self, text: str, jsession: Any, _c: None) -> str | None:
         """The table and the text, if it is a statement about a table of this lake."""
@@ -35,6 +38,15 @@ class Statements:
             raise ParseException(f"[PARSE_SYNTAX_ERROR] {error}\n\n== SQL ==\n{text}") from None
         parts = None if found is None else self._own(found.table, jsession)
         return None if parts is None else json.dumps([parts, text])
+
+    def keyed(self, text: str, jsession: Any, _c: None) -> str | None:
+        """CREATE TABLE of a mixed table of this lake with its key as a property; None if the text is something else."""
+        from frazil.spark.mixed.statement import keyed
+
+        found = keyed(text)
+        if found is None or PROVIDERS.get(found.provider.lower()) != MIXED:
+            return None
+        return None if self._own(found.table, jsession) is None else found.text
 
     def _own(self, names: tuple[str, ...], jsession: Any) -> list[str] | None:
         """The parts of a name in this lake, None if it is of another catalog. Spark's rules for names apply."""

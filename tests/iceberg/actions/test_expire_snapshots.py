@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import frazil
 from frazil import ambient
 from frazil.errors import InvalidArgument, SnapshotNotFound, StoreError
 from frazil.iceberg.actions.action import Context
@@ -392,6 +393,19 @@ def test_a_schema_that_still_tells_the_type_of_a_partition_stays():
     assert stored(table) == reached(table)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_schema_that_has_a_key_of_equality_deletes_stays(version):
+    lake = frazil.connect("memory:")
+    table = lake.create_table("db.t", "id INT, k STRING", format_version=version)
+    table.append([{"id": number, "k": f"k{number}"} for number in range(4)])
+    table.upsert([{"id": 100, "k": "k3"}], keys=["k"])
+    table.update_schema().drop_column("k").commit()
+    table.append([{"id": 200}])
+    table.expire_snapshots().older_than(2**61).retain_last(1).clean_expired_metadata().commit()
+    assert len(table.snapshots) == 1
+    assert sorted(lake.table("db.t").scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 100, 200]
+
+
 def test_a_ref_set_meanwhile_saves_its_snapshot():
     table = Table()
     first = table.append("a", "b")
@@ -497,3 +511,20 @@ def test_whatever_expires_all_files_of_the_rest_exist_and_no_others(
         needed = reached(table)
         assert needed - stored(table) == set()
         assert stored(table) - needed == set()
+
+
+def test_times_are_text_too_and_other_things_are_refused():
+    table = Table()
+    table.append("a")
+    table.append("b")
+    assert expire(table).older_than("1990-01-01").retain_last(1).dry_run().expired_snapshot_ids == ()
+    assert len(expire(table).older_than("9000-01-01T00:00:00+01:00").retain_last(1).dry_run().expired_snapshot_ids) == 1
+    for bad in ("yesterday", None, 1.5, True):
+        with pytest.raises(InvalidArgument, match="time"):
+            expire(table).older_than(bad)  # type: ignore[arg-type]
+    for bad in ("2", None, 1.5, True):
+        with pytest.raises(InvalidArgument, match="retain the last"):
+            expire(table).retain_last(bad)  # type: ignore[arg-type]
+    for bad in ("12", ["12"], [None]):
+        with pytest.raises(InvalidArgument, match="not a snapshot id"):
+            expire(table).expire_ids(bad)  # type: ignore[arg-type]

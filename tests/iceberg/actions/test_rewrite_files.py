@@ -51,6 +51,20 @@ def test_a_vector_added_meanwhile_is_a_conflict_whatever_the_sequence_number():
     assert ids_of(table.refresh()) == [2]
 
 
+def test_vectors_that_replace_each_other_meanwhile_are_a_conflict_too():
+    table = new_table(3)
+    table.update_properties().set("write.delete.mode", "merge-on-read").commit()
+    table.append(rows(1, 2, 3))
+    start = table.current_snapshot
+    action = table.new_rewrite().rewrite(live_files(table), write_files(table, rows(1, 2, 3)))
+    action.data_sequence_number(start.sequence_number).validate_from(start.snapshot_id)
+    for number in (1, 2):
+        table.delete(f"id = {number}")
+    with pytest.raises(CommitConflict, match="deleted rows"):
+        action.commit()
+    assert ids_of(table.refresh()) == [3]
+
+
 def test_a_file_removed_meanwhile_is_a_conflict():
     table = new_table(2)
     table.append(rows(1, 2))

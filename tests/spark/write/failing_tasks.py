@@ -108,20 +108,24 @@ def main(folder: Path, master: str) -> dict[str, Any]:
         }
     )
     answer = {}
-    for writer in ("native", "arrow"):
+    for writer in ("native", "arrow", "mixed"):
         marks = folder / f"marks-{writer}"
         marks.mkdir()
-        spark.sql(f"CREATE TABLE lake.db.{writer} (id BIGINT, p INT) PARTITIONED BY (p)")
+        kind = " USING mixed TBLPROPERTIES ('primary-key' = 'id', 'write.distribution-mode' = 'none')"
+        spark.sql(
+            f"CREATE TABLE lake.db.{writer} (id BIGINT, p INT){kind if writer == 'mixed' else ''} PARTITIONED BY (p)"
+        )
         rows = spark.range(0, ROWS, 1, 4).mapInArrow(troubled(str(marks)), "id bigint")
         rows = rows.selectExpr("id", "cast(id % 3 as int) AS p")
-        options = {"frazil.write": writer, "distribution-mode": "none"}
+        options = {} if writer == "mixed" else {"frazil.write": writer, "distribution-mode": "none"}
         rows.writeTo(f"lake.db.{writer}").options(**options).append()
         table = lake.table(f"db.{writer}")
-        data = Path(table.location.removeprefix("file://")) / "data"
+        files = table.change_store if writer == "mixed" else table
+        data = Path(files.location.removeprefix("file://")) / "data"
         answer[writer] = {
             "attempts": sorted(mark.name for mark in marks.iterdir()),
             "ids": table.scan().to_arrow()["id"].to_pylist(),
-            "referenced": sorted(Path(task.file.file_path).name for task in table.scan().plan().tasks()),
+            "referenced": sorted(Path(task.file.file_path).name for task in files.scan().plan().tasks()),
             "on disk": sorted(file.name for file in data.rglob("*") if file.is_file()),
         }
     spark.stop()

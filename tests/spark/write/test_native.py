@@ -232,6 +232,19 @@ def test_fanout_leaves_the_rows_as_they_come(spark, name, files, how, writer):
         assert ids == sorted(ids)
 
 
+@pytest.mark.parametrize("partitions", [90, 330])
+def test_partitions_have_one_file_each_whether_or_not_they_can_be_open_at_once(spark, name, files, partitions):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, p INT, s STRING) PARTITIONED BY (p)")
+    rows = spark.range(0, 20_000, 1, 2).selectExpr(
+        "id", f"nullif(cast(id % {partitions} as int), 7) AS p", "repeat(cast(id as string), cast(id % 9 as int)) AS s"
+    )
+    rows.coalesce(1).writeTo(name).option("advisory-partition-size", "100000000").append()
+    assert {file.partition for file in files()} == {(p if p != 7 else None,) for p in range(partitions)}
+    assert len(files()) == partitions
+    assert spark.table(name).exceptAll(rows).isEmpty()
+    assert spark.table(name).count() == 20_000
+
+
 def test_tasks_get_what_makes_a_file_of_the_target_size(spark, name, files):
     spark.sql(f"CREATE TABLE {name} (id BIGINT, p INT, s STRING) PARTITIONED BY (p)")
     rows = spark.range(0, 60_000, 1, 6).selectExpr("id", "1 AS p", "md5(cast(id as string)) AS s")

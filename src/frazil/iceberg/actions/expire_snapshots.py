@@ -34,6 +34,7 @@ from frazil.iceberg.updates import (
     apply_updates,
 )
 from frazil.io.store import Store
+from frazil.model.temporal import to_millis
 
 if TYPE_CHECKING:
     from frazil.iceberg.committer import TableState
@@ -80,25 +81,29 @@ class ExpireSnapshots(Action):
         self._before: TableMetadata | None = None
         self._result: ExpireResult | None = None
 
-    def older_than(self, time: int | datetime) -> Self:
-        """Expire snapshots made before a time: milliseconds since 1970, or a datetime with a time zone."""
-        if isinstance(time, datetime):
-            if time.tzinfo is None:
-                raise InvalidArgument(f"{time} has no time zone", hint="give one, such as datetime.UTC")
-            time = int(time.timestamp() * 1000)
-        self._older_than_ms = time
+    def older_than(self, time: int | str | datetime) -> Self:
+        """Expire snapshots made before a time: milliseconds since 1970, ISO text (of UTC unless it has a zone), or a
+        datetime with a time zone.
+        """
+        if isinstance(time, datetime) and time.tzinfo is None:
+            raise InvalidArgument(f"{time} has no time zone", hint="give one, such as datetime.UTC")
+        self._older_than_ms = to_millis(time)
         return self
 
     def retain_last(self, count: int) -> Self:
         """Keep at least so many snapshots of each branch, however old."""
-        if count < 1:
-            raise InvalidArgument(f"cannot retain the last {count} snapshots", hint="keep at least 1")
+        if type(count) is not int or count < 1:
+            raise InvalidArgument(f"cannot retain the last {count!r} snapshots", hint="give a number, at least 1")
         self._retain_last = count
         return self
 
     def expire_ids(self, snapshot_ids: Iterable[int]) -> Self:
         """Expire these snapshots too, however new. One that a branch or tag names is refused."""
-        self._ids.update(snapshot_ids)
+        given = [snapshot_ids] if isinstance(snapshot_ids, int | str) else list(snapshot_ids)
+        for one in given:
+            if type(one) is not int:
+                raise InvalidArgument(f"{one!r} is not a snapshot id", hint="give a list of integers")
+        self._ids.update(given)
         return self
 
     def clean_expired_files(self, clean: bool | Literal["metadata"] = True) -> Self:
@@ -253,16 +258,18 @@ def _unused_metadata(context: Context, expired: set[int]) -> list[Update]:
     """Removals of the specs and schemas that only expired snapshots used, if any did."""
     metadata = context.metadata
     kept = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in expired]
-    manifests = Reachability(context.store, metadata).manifests(kept).values()
+    reachability = Reachability(context.store, metadata)
+    manifests = reachability.manifests(kept).values()
     spec_ids = {metadata.default_spec_id, *(manifest.partition_spec_id for manifest in manifests)}
     schema_ids = {metadata.current_schema_id, *(snapshot.schema_id for snapshot in kept)}
-    # a column that was dropped still tells the type of the partitions made from it
+    # a column that was dropped still tells the type of the partitions made from it, and of keys that deletes name
     newest_first = sorted(metadata.schemas, key=lambda schema: -schema.schema_id)
-    for spec in metadata.partition_specs:
-        for source in [source for part in spec.fields for source in part.source_ids if spec.spec_id in spec_ids]:
-            if metadata.current_schema.field_by_id(source) is None:
-                holder = next((schema for schema in newest_first if schema.field_by_id(source) is not None), None)
-                schema_ids.update(() if holder is None else (holder.schema_id,))
+    specs_kept = [spec for spec in metadata.partition_specs if spec.spec_id in spec_ids]
+    sources = {source for spec in specs_kept for part in spec.fields for source in part.source_ids}
+    for column in sources | reachability.equality_ids(list(manifests)):
+        if metadata.current_schema.field_by_id(column) is None:
+            holder = next((schema for schema in newest_first if schema.field_by_id(column) is not None), None)
+            schema_ids.update(() if holder is None else (holder.schema_id,))
     specs = tuple(spec.spec_id for spec in metadata.partition_specs if spec.spec_id not in spec_ids)
     schemas = tuple(schema.schema_id for schema in metadata.schemas if schema.schema_id not in schema_ids)
     updates: list[Update] = [RemovePartitionSpecs(specs)] if specs else []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.errors import InvalidArgument, Unsupported
 from frazil.model.expressions import Expression
 from frazil.spark.changes.once import made_once
+from frazil.spark.describe import describe
 from frazil.spark.plans import frame_of
 from frazil.spark.scan.filters import exact_row_filter, wider_row_filter
 
@@ -112,3 +113,12 @@ class Command:
     def changes(self) -> DataFrame:
         """The rows that change, as FrazilRowLevel tells."""
         return frame_of(self.spark, self._rules.changes(self.node, self.only))
+
+    def old_and_new(self) -> DataFrame:
+        """The same, with the row as it was in the place of where it is."""
+        return frame_of(self.spark, self._rules.oldAndNew(self.node, self.only))
+
+    def on(self, handle: TableHandle) -> Command:
+        """The command on another state of the table, with the same columns."""
+        node = self._rules.moved(self.node, describe(self.bridge, handle))
+        return replace(self, handle=handle, node=node, only=None)

@@ -11,13 +11,15 @@ from frazil.errors import FrazilError
 from frazil.iceberg import properties as props
 from frazil.iceberg.actions.isolated_changes import FilteredChanges
 from frazil.iceberg.data_file import DataFile
+from frazil.iceberg.delete_reader import DeleteReader
 from frazil.iceberg.delete_writer import DeleteWriter, WrittenDeletes
 from frazil.iceberg.file_filter import FileFilter
 from frazil.iceberg.merge_on_read import fill
 from frazil.iceberg.planning import FileScanTask, ScanPlan
 from frazil.iceberg.properties import Property
+from frazil.iceberg.read import TaskReader
 from frazil.iceberg.row_changes import RowChanges
-from frazil.iceberg.scan import Scan
+from frazil.iceberg.scan import BATCH_ROWS, Scan
 from frazil.iceberg.write import remove_files
 from frazil.model.binding import field_ids
 from frazil.model.expressions import AlwaysFalse, AlwaysTrue, Expression
@@ -111,8 +113,11 @@ def delete_whole_files(
     plan = _plan(handle, where)
     if not all(matching.every(part.entries).all() for part in plan.parts):
         return None
-    tasks = list(plan.tasks())
-    if not tasks:
+    tasks = [replace(task, residual=AlwaysTrue()) for task in plan.tasks()]
+    deletes = DeleteReader(table.store, table.metadata)
+    counting = TaskReader(table.store, table.metadata, Schema(()), handle.schema, deletes, BATCH_ROWS)
+    rows = sum(map(counting.count, tasks))
+    if not rows:
         return RowChanges()
     action = table.new_overwrite()
     for task in tasks:
@@ -120,7 +125,7 @@ def delete_whole_files(
     as_told(action, settings, spark)
     _isolate(action.validate_no_conflicting_deletes(), handle, where, isolation).commit()
     return RowChanges(
-        rows_deleted=sum(task.most_rows for task in tasks),
+        rows_deleted=rows,
         data_files_removed=len(tasks),
         snapshot=table.snapshot(action.snapshot_id),
     )

@@ -198,6 +198,19 @@ class IcebergHandle(TableHandle):
 
         return last_batch(self, options, query)
 
+    def stream_store(self) -> tuple[IcebergTable, frozenset[str]]:
+        return self.table, frozenset()
+
+    def stream_part(
+        self, store: IcebergTable, snapshot: Snapshot | None, files: OnlyFiles | None, options: Mapping[str, str]
+    ) -> Self:
+        return replace(self, table=store, snapshot=snapshot, files=files, options=options)
+
+    def describe_parts(self, bridge: Bridge, parts: Sequence[IcebergHandle], asked: Asked, jsession: Any) -> Any:
+        from frazil.spark.scan.plan import describe_scan
+
+        return describe_scan(bridge, parts, asked, jsession)
+
     # The table itself.
 
     def alter(self, bridge: Bridge, changes: Sequence[Change]) -> IcebergHandle:

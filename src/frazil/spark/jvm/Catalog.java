@@ -143,7 +143,7 @@ public class FrazilColumn implements MetadataColumn {
   public FrazilColumn(String name, DataType type) { this.name = name; this.type = type; }
   public String name() { return name; }
   public DataType dataType() { return type; }
-  public boolean isNullable() { return !name.equals("_file") && !name.equals("_pos"); }
+  public boolean isNullable() { return !name.equals("_file") && !name.equals("_pos") && !name.equals(FrazilRowTable.OLD); }
 }
 
 /** A table, a snapshot of one, or a metadata table. The key finds it in Python; equal `rows`, equal rows. */

@@ -10,6 +10,8 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.vectorized.*;
 import org.apache.spark.sql.types.*;
 import org.apache.spark.sql.vectorized.*;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
 import org.roaringbitmap.PeekableIntIterator;
 import org.roaringbitmap.RoaringBitmap;
 
@@ -104,59 +106,97 @@ public class FrazilReader extends scala.runtime.AbstractFunction1 implements jav
     return new FrazilKept((scala.collection.Iterator) readers[r].apply(f), vector, count ? -1 : indexAt[r], matches, cut, extra[r], types); }
 }
 
-/** Keys of equality deletes, each with the newest sequence number that deletes it. Null equals null. */
+/** Keys of equality deletes, each with the newest sequence number that deletes it. Null equals null. One bit of a hash tells most rows that stay. */
 public class FrazilKeys implements java.io.Serializable {
-  public static final long serialVersionUID = 1L;
-  final int[] columns; final DataType[] types; final boolean narrow, one;
-  long[] slots, seqs; int mask; long nullSeq = 0L; HashMap rows;
+  public static final long serialVersionUID = 1L, NULL = -7046029254386353131L;
+  final int[] columns; final DataType[] types; final boolean exact;        // exact: a hash is of one value only, or of null
+  final long[] bits, slots, seqs; final int[] which, ends; byte[] keys = new byte[0]; long nullSeq = 0L;   // keys one after the other: quick to send
   public FrazilKeys(int[] columns, DataType[] types, Object[][] values, Object[] sequences) {
     this.columns = columns; this.types = types;
-    DataType t = types[0];
-    narrow = t instanceof IntegerType || t instanceof DateType;
-    one = types.length == 1 && (narrow || t instanceof LongType || t instanceof TimestampType || t instanceof TimestampNTZType);
-    int n = sequences.length;
-    if (one) {                                              // open addressing over primitives; sequence numbers of deletes are above 0
-      int size = Math.max(16, Integer.highestOneBit(Math.max(1, n)) * 4);
-      slots = new long[size]; seqs = new long[size]; mask = size - 1;
-    } else rows = new HashMap(n * 2);
-    UnsafeProjection project = one ? null : UnsafeProjection.create(types);
+    exact = types.length == 1 && (ints(types[0]) || longs(types[0]));
+    int n = sequences.length, size = Math.max(16, Integer.highestOneBit(Math.max(1, n)) * 4);
+    bits = new long[size / 8]; slots = new long[size]; seqs = new long[size];   // open addressing; sequence numbers of deletes are above 0
+    which = new int[exact ? 0 : size]; ends = new int[exact ? 0 : n + 1];
+    UnsafeProjection project = exact ? null : UnsafeProjection.create(types);
+    Object[] key = new Object[types.length];
+    int known = 0;
     for (int i = 0; i < n; i++) {
-      long sequence = ((Long) sequences[i]).longValue();
-      if (!one) {
-        Object[] key = new Object[types.length];
-        for (int c = 0; c < key.length; c++) key[c] = values[c][i];
-        UnsafeRow row = project.apply(new GenericInternalRow(key)).copy();
-        Long known = (Long) rows.get(row);
-        if (known == null || known.longValue() < sequence) rows.put(row, Long.valueOf(sequence));
-      } else if (values[0][i] == null) nullSeq = Math.max(nullSeq, sequence);
-      else {
-        long k = ((Number) values[0][i]).longValue();
-        int at = spot(k);
-        while (seqs[at] != 0L && slots[at] != k) at = at + 1 & mask;
-        slots[at] = k; seqs[at] = Math.max(seqs[at], sequence); } } }
-  int spot(long k) { return (int) (k * -7046029254386353131L >>> 40) & mask; }
-  boolean has(long k, long sequence) {
-    int at = spot(k);
-    while (seqs[at] != 0L) { if (slots[at] == k) return seqs[at] > sequence; at = at + 1 & mask; }
-    return false; }
+      long h = 0L, sequence = ((Long) sequences[i]).longValue();
+      for (int c = 0; c < key.length; c++) { key[c] = values[c][i]; h = mix(h, of(key[c])); }
+      bits[word(h)] |= 1L << h;
+      if (exact && key[0] == null) { nullSeq = Math.max(nullSeq, sequence); continue; }
+      InternalRow row = new GenericInternalRow(key);
+      int at = find(h, project, row);
+      if (!exact && seqs[at] == 0L) { which[at] = known; add(project.apply(row), known++); }
+      slots[at] = h; seqs[at] = Math.max(seqs[at], sequence); } }
+  void add(UnsafeRow row, int number) {
+    int from = ends[number], size = row.getSizeInBytes();
+    if (keys.length < from + size) keys = Arrays.copyOf(keys, Math.max(2 * keys.length, from + size));
+    Platform.copyMemory(row.getBaseObject(), row.getBaseOffset(), keys, Platform.BYTE_ARRAY_OFFSET + from, size);
+    ends[number + 1] = from + size; }
+  static boolean ints(DataType t) { return t instanceof IntegerType || t instanceof DateType; }
+  static boolean longs(DataType t) { return t instanceof LongType || t instanceof TimestampType || t instanceof TimestampNTZType; }
+  static long mix(long h, long value) { h = h * 31L + value; h = (h ^ h >>> 32) * NULL; return h ^ h >>> 29; }
+  int word(long h) { return (int) (h >>> 6) & bits.length - 1; }
+  boolean maybe(long h) { return (bits[word(h)] >>> h & 1L) != 0L; }
+  /** Where a key is, or would be: `key` tells it apart from others of its hash, out of `row` if that is needed. */
+  int find(long h, UnsafeProjection key, InternalRow row) {
+    int at = (int) (h >>> 32) & slots.length - 1;
+    while (seqs[at] != 0L && (slots[at] != h || !exact && !same(which[at], key.apply(row)))) at = at + 1 & slots.length - 1;
+    return at; }
+  boolean same(int number, UnsafeRow row) {
+    int from = ends[number], size = row.getSizeInBytes();
+    return ends[number + 1] - from == size && org.apache.spark.unsafe.array.ByteArrayMethods.arrayEquals(
+      keys, Platform.BYTE_ARRAY_OFFSET + from, row.getBaseObject(), row.getBaseOffset(), size); }
+  /** The hash of a value: equal values have equal ones. */
+  static long of(Object v) {
+    if (v == null) return NULL;
+    if (v instanceof UTF8String) return of((UTF8String) v);
+    if (v instanceof Double || v instanceof Float) { double d = ((Number) v).doubleValue(); return Double.doubleToLongBits(d == 0.0 ? 0.0 : d); }
+    if (v instanceof Number) return ((Number) v).longValue();
+    if (v instanceof byte[]) return Arrays.hashCode((byte[]) v);
+    return v instanceof Decimal ? ((Decimal) v).toJavaBigDecimal().unscaledValue().hashCode() : v.hashCode(); }
+  static long of(UTF8String text) {
+    Object base = text.getBaseObject();
+    long from = text.getBaseOffset(), h = 0L;
+    int n = text.numBytes(), i = 0;
+    for (; i <= n - 8; i += 8) h = mix(h, Platform.getLong(base, from + i));
+    long rest = n;
+    for (; i < n; i++) rest = rest << 8 | Platform.getByte(base, from + i) & 255;
+    return h * 31L + rest; }
+  /** Mix the values of a column into the hashes of rows. */
+  static void hash(ColumnarBatch b, int column, DataType t, long[] h) {
+    ColumnVector v = b.column(column);
+    if (ints(t)) ints(v, h, b.numRows(), v.hasNull());
+    else if (longs(t)) longs(v, h, b.numRows(), v.hasNull());
+    else if (t instanceof StringType) texts(v, h, b.numRows(), v.hasNull());
+    else for (int i = 0; i < b.numRows(); i++) h[i] = mix(h[i], of(b.getRow(i).get(column, t))); }
+  static void ints(ColumnVector v, long[] h, int n, boolean nulls) { for (int i = 0; i < n; i++) h[i] = mix(h[i], nulls && v.isNullAt(i) ? NULL : v.getInt(i)); }
+  static void longs(ColumnVector v, long[] h, int n, boolean nulls) { for (int i = 0; i < n; i++) h[i] = mix(h[i], nulls && v.isNullAt(i) ? NULL : v.getLong(i)); }
+  static void texts(ColumnVector v, long[] h, int n, boolean nulls) { for (int i = 0; i < n; i++) h[i] = mix(h[i], nulls && v.isNullAt(i) ? NULL : of(v.getUTF8String(i))); }
 }
 
 /** Keys applied to the rows of one file. */
 public class FrazilMatch {
-  final FrazilKeys keys; final int[] at; final long sequence; final UnsafeProjection project;
+  final FrazilKeys keys; final int[] at; final long sequence; final UnsafeProjection project; long[] hashes = new long[4096];
   public FrazilMatch(FrazilKeys keys, int[] at, long sequence) {
     this.keys = keys; this.at = at; this.sequence = sequence;
     ArrayList refs = new ArrayList();
     for (int k = 0; k < at.length; k++) refs.add(new BoundReference(at[k], keys.types[k], true));
-    project = keys.one ? null : UnsafeProjection.create((scala.collection.immutable.Seq) scala.jdk.javaapi.CollectionConverters.asScala(refs).toSeq()); }
+    project = keys.exact ? null : UnsafeProjection.create((scala.collection.immutable.Seq) scala.jdk.javaapi.CollectionConverters.asScala(refs).toSeq()); }
   boolean deletes(InternalRow row) {
-    if (keys.one) return row.isNullAt(at[0]) ? keys.nullSeq > sequence : keys.has(keys.narrow ? row.getInt(at[0]) : row.getLong(at[0]), sequence);
-    Long newest = (Long) keys.rows.get(project.apply(row));
-    return newest != null && newest.longValue() > sequence; }
-  boolean deletes(ColumnarBatch b, int i) {
-    if (!keys.one) return deletes(b.getRow(i));
-    ColumnVector v = b.column(at[0]);
-    return v.isNullAt(i) ? keys.nullSeq > sequence : keys.has(keys.narrow ? v.getInt(i) : v.getLong(i), sequence); }
+    long h = 0L;
+    for (int k = 0; k < at.length; k++) h = FrazilKeys.mix(h, FrazilKeys.of(row.get(at[k], keys.types[k])));
+    return keys.maybe(h) && deletes(row, h); }
+  boolean deletes(InternalRow row, long h) {
+    if (keys.exact && row.isNullAt(at[0])) return keys.nullSeq > sequence;
+    return keys.seqs[keys.find(h, project, row)] > sequence; }
+  /** Hashes of the keys of all rows. */
+  long[] hashed(ColumnarBatch b) {
+    if (hashes.length < b.numRows()) hashes = new long[b.numRows()];
+    Arrays.fill(hashes, 0L);
+    for (int k = 0; k < at.length; k++) FrazilKeys.hash(b, at[k], keys.types[k], hashes);
+    return hashes; }
 }
 
 /** A deletion vector as an ascending cursor. */
@@ -248,9 +288,11 @@ public class FrazilKept extends scala.collection.AbstractIterator implements jav
           for (int i = 0; i < n; i++) { long p = index.getLong(i); if (deleted.from(p) != p) keep[m++] = i; } } } }
     for (int k = 0; k < matches.length; k++) {
       int was = m, j = 0, listed = same;                    // rows before `listed` are not in keep
+      long[] hashes = matches[k].hashed(b);
+      FrazilKeys keys = matches[k].keys;
       for (int x = 0; x < was; x++) {
         int i = x < listed ? x : keep[x];
-        if (matches[k].deletes(b, i)) { if (j == x && x < same) same = x; continue; }
+        if (keys.maybe(hashes[i]) && matches[k].deletes(b.getRow(i), hashes[i])) { if (j == x && x < same) same = x; continue; }
         if (j != x) keep[j] = i;
         j++; }
       m = j; }
@@ -278,8 +320,8 @@ public class FrazilPack {
     if (v.hasDictionary()) { ints(v.getDictionaryIds(), keep, from, n); return; }
     int digits = t instanceof DecimalType ? ((DecimalType) t).precision() : 99;
     if (t instanceof LongType || t instanceof TimestampType || t instanceof TimestampNTZType || t instanceof DayTimeIntervalType
-        || t.typeName().startsWith("time(") || digits > 9 && digits <= 18) for (int j = from; j < n; j++) v.putLong(j, v.getLong(keep[j]));
-    else if (t instanceof DoubleType) for (int j = from; j < n; j++) v.putDouble(j, v.getDouble(keep[j]));
+        || t.typeName().startsWith("time(") || digits > 9 && digits <= 18) longs(v, keep, from, n);
+    else if (t instanceof DoubleType) doubles(v, keep, from, n);
     else if (t instanceof IntegerType || t instanceof DateType || t instanceof YearMonthIntervalType || digits <= 9) ints(v, keep, from, n);
     else if (t instanceof FloatType) for (int j = from; j < n; j++) v.putFloat(j, v.getFloat(keep[j]));
     else if (t instanceof BooleanType) for (int j = from; j < n; j++) v.putBoolean(j, v.getBoolean(keep[j]));
@@ -287,8 +329,12 @@ public class FrazilPack {
     else if (t instanceof ShortType) for (int j = from; j < n; j++) v.putShort(j, v.getShort(keep[j]));
     else if (t instanceof StructType) for (int c = 0; c < ((StructType) t).fields().length; c++) pack(v.getChild(c), keep, from, n);
     else if (t instanceof VariantType) { pack(v.getChild(0), keep, from, n); pack(v.getChild(1), keep, from, n); }
-    else if (v.arrayData() != null)                         // string, binary, wide decimal, array, map: the bytes stay where they are
-      for (int j = from; j < n; j++) v.putArray(j, v.getArrayOffset(keep[j]), v.getArrayLength(keep[j]));
+    else if (v.arrayData() != null) arrays(v, keep, from, n);   // string, binary, wide decimal, array, map: the bytes stay where they are
     else throw new UnsupportedOperationException("deletes in a file with a column of type " + t); }
+  // each loop that is often run is a method: it is compiled for itself, whatever columns came before
+  static void longs(WritableColumnVector v, int[] keep, int from, int n) { for (int j = from; j < n; j++) v.putLong(j, v.getLong(keep[j])); }
+  static void doubles(WritableColumnVector v, int[] keep, int from, int n) { for (int j = from; j < n; j++) v.putDouble(j, v.getDouble(keep[j])); }
+  static void arrays(WritableColumnVector v, int[] keep, int from, int n) {
+    for (int j = from; j < n; j++) v.putArray(j, v.getArrayOffset(keep[j]), v.getArrayLength(keep[j])); }
   static void ints(WritableColumnVector v, int[] keep, int from, int n) { for (int j = from; j < n; j++) v.putInt(j, v.getInt(keep[j])); }
 }

@@ -20,19 +20,25 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * take the command before we see it.
  */
 public class FrazilRowTable extends FrazilTable implements SupportsRowLevelOperations {
-  public FrazilRowTable(FrazilTable table) { super(table); }
-  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) { return new FrazilDelta(this, info.command()); }
+  /** The row as it was, which stands for where it is: of tables whose rows are changed by their keys. */
+  public static final String OLD = "_old_row";
+  final boolean old;
+  public FrazilRowTable(FrazilTable table, boolean old) { super(table); this.old = old; }
+  public MetadataColumn[] metadataColumns() { return old ? new MetadataColumn[] {new FrazilColumn(OLD, schema)} : hidden; }
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) { return new FrazilDelta(this, info.command(), old); }
 }
 
-/** What Spark's rules ask of a table whose rows they are to change: a row is known by its file and its position. Nothing is written by it. */
+/** What Spark's rules ask of a table whose rows they are to change: a row is known by its file and its position, or by itself. Nothing is written by it. */
 public class FrazilDelta implements SupportsDelta, RowLevelOperationBuilder {
-  final FrazilTable table; final RowLevelOperation.Command command;
-  public FrazilDelta(FrazilTable table, RowLevelOperation.Command command) { this.table = table; this.command = command; }
+  final FrazilTable table; final RowLevelOperation.Command command; final boolean old;
+  public FrazilDelta(FrazilTable table, RowLevelOperation.Command command, boolean old) { this.table = table; this.command = command; this.old = old; }
   public RowLevelOperation build() { return this; }
   public RowLevelOperation.Command command() { return command; }
-  public NamedReference[] rowId() { return new NamedReference[] {Expressions.column("_file"), Expressions.column("_pos")}; }
+  public NamedReference[] rowId() {
+    if (old) return new NamedReference[] {Expressions.column(FrazilRowTable.OLD)};
+    return new NamedReference[] {Expressions.column("_file"), Expressions.column("_pos")}; }
   public NamedReference[] requiredMetadataAttributes() {
-    for (int i = 0; i < table.hidden.length; i++) if (table.hidden[i].name().equals("_row_id")) return new NamedReference[] {Expressions.column("_row_id")};
+    for (int i = 0; !old && i < table.hidden.length; i++) if (table.hidden[i].name().equals("_row_id")) return new NamedReference[] {Expressions.column("_row_id")};
     return new NamedReference[0]; }
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return table.newScanBuilder(options); }
   public DeltaWriteBuilder newWriteBuilder(LogicalWriteInfo info) { throw new UnsupportedOperationException("rows of " + table + " are not changed this way"); }
@@ -45,8 +51,11 @@ public class FrazilRowLevel {
    * The rows that a command changes: `__row_operation` (1 delete, 2 update, 3 insert), the columns, `_file`, `_pos`, and `_row_id` where there is one.
    * A MERGE that only inserts has just the columns. Rows of the target for which `only` is not true (if there is one) are not looked at.
    */
-  public static LogicalPlan changes(LogicalPlan command, Expression only) {
-    command = (LogicalPlan) ResolveRowLevelCommandAssignments$.MODULE$.apply(prepared(command));
+  public static LogicalPlan changes(LogicalPlan command, Expression only) { return changes(command, only, false); }
+  /** The same, with the row as it was (`_old_row`, a struct) in the place of `_file` and `_pos`. */
+  public static LogicalPlan oldAndNew(LogicalPlan command, Expression only) { return (LogicalPlan) changes(command, only, true).transformUp(new FrazilOldRows()); }
+  static LogicalPlan changes(LogicalPlan command, Expression only, boolean old) {
+    command = (LogicalPlan) ResolveRowLevelCommandAssignments$.MODULE$.apply(prepared(command, old));
     command = (LogicalPlan) command.transformExpressionsDown(new FrazilAsserts());
     Rule rule = command instanceof DeleteFromTable ? (Rule) RewriteDeleteFromTable$.MODULE$ : command instanceof UpdateTable ? (Rule) RewriteUpdateTable$.MODULE$ : (Rule) RewriteMergeIntoTable$.MODULE$;
     LogicalPlan made = (LogicalPlan) rule.apply(command);
@@ -54,17 +63,27 @@ public class FrazilRowLevel {
     // what is now is so for every query that looks at the changes
     LogicalPlan query = (LogicalPlan) org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$.MODULE$.apply(((V2WriteCommand) made).query());
     return only == null ? query : (LogicalPlan) query.transformUp(new FrazilOnly(only)); }
-  static LogicalPlan prepared(LogicalPlan command) {
-    if (command instanceof DeleteFromTable) return new DeleteFromTable(open(((DeleteFromTable) command).table()), ((DeleteFromTable) command).condition());
-    if (command instanceof UpdateTable) return new UpdateTable(open(((UpdateTable) command).table()), ((UpdateTable) command).assignments(), ((UpdateTable) command).condition());
+  static LogicalPlan prepared(LogicalPlan command, boolean old) {
+    if (command instanceof DeleteFromTable) return new DeleteFromTable(open(((DeleteFromTable) command).table(), old), hidden(((DeleteFromTable) command).condition()));
+    if (command instanceof UpdateTable) return new UpdateTable(open(((UpdateTable) command).table(), old), ((UpdateTable) command).assignments(), ((UpdateTable) command).condition());
     MergeIntoTable m = (MergeIntoTable) command;
-    return new MergeIntoTable(open(m.targetTable()), m.sourceTable(), m.mergeCondition(), m.matchedActions(), m.notMatchedActions(), m.notMatchedBySourceActions(), m.withSchemaEvolution()); }
-  static LogicalPlan open(LogicalPlan target) {
+    return new MergeIntoTable(open(m.targetTable(), old), m.sourceTable(), m.mergeCondition(), m.matchedActions(), m.notMatchedActions(), m.notMatchedBySourceActions(), m.withSchemaEvolution()); }
+  /** Spark leaves a DELETE of all rows, said so, to tables that can be truncated: here it is said otherwise. */
+  static Expression hidden(Expression condition) {
+    Literal one = Literal.create(Integer.valueOf(1), DataTypes.IntegerType);
+    return condition.equals(Literal.create(Boolean.TRUE, DataTypes.BooleanType)) ? new EqualTo(one, one) : condition; }
+  static LogicalPlan open(LogicalPlan target, boolean old) {
     while (target instanceof SubqueryAlias) target = ((SubqueryAlias) target).child();
-    Object[] parts = new Object[((scala.Product) target).productArity()];
-    for (int i = 0; i < parts.length; i++) parts[i] = ((scala.Product) target).productElement(i);
-    parts[0] = new FrazilRowTable(FrazilRule.table(target));
-    return (LogicalPlan) target.makeCopy(parts); }
+    return with(target, 0, new FrazilRowTable(FrazilRule.table(target), old)); }
+  static LogicalPlan with(LogicalPlan relation, int place, Object part) {
+    Object[] parts = new Object[((scala.Product) relation).productArity()];
+    for (int i = 0; i < parts.length; i++) parts[i] = ((scala.Product) relation).productElement(i);
+    parts[place] = part;
+    return (LogicalPlan) relation.makeCopy(parts); }
+  /** A command on another state of its table, wherever it reads it. */
+  public static LogicalPlan moved(LogicalPlan command, String table) {
+    FrazilTable old = FrazilRule.table(FrazilRule.target(command));
+    return (LogicalPlan) command.transformDownWithSubqueries(new FrazilMoved(old, new FrazilTable(old.bridge, (Map) Frazil.value(table)))); }
   /** Whether an UPDATE gives the same rows whenever it is asked, and reads nothing but its table. */
   public static boolean isRepeatable(LogicalPlan command) {
     scala.collection.Iterator i = command.expressions().iterator();
@@ -102,19 +121,25 @@ public class FrazilRowLevel {
     for (int k = 0; k < keys.size(); k += 2) {
       asked.add(alias(new Min((Expression) keys.get(k + 1)), "least"));
       asked.add(alias(new Max((Expression) keys.get(k + 1)), "greatest")); }
-    InternalRow row = org.apache.spark.sql.classic.Dataset.ofRows(source.sparkSession(), aggregate(asked, made)).queryExecution().executedPlan().executeCollect()[0];
+    InternalRow row = org.apache.spark.sql.classic.Dataset.ofRows(source.sparkSession(), aggregate(asked, matchable(m.mergeCondition(), made))).queryExecution().executedPlan().executeCollect()[0];
     conditions.add(m.mergeCondition());
     for (int k = 0; k < keys.size(); k += 2) {
       Expression column = (Expression) keys.get(k), key = (Expression) keys.get(k + 1);
       conditions.add(new GreaterThanOrEqual(column, new Literal(row.copy().get(k, key.dataType()), key.dataType())));
       conditions.add(new LessThanOrEqual(column, new Literal(row.copy().get(k + 1, key.dataType()), key.dataType()))); }
     return new MergeIntoTable(m.targetTable(), made, all(conditions), m.matchedActions(), m.notMatchedActions(), m.notMatchedBySourceActions(), m.withSchemaEvolution()); }
+  /** The rows of a source that the condition does not leave out by themselves: no others have keys that are looked for, or can be computed. */
+  static LogicalPlan matchable(Expression condition, LogicalPlan source) {
+    List all = new ArrayList(), own = new ArrayList();
+    conjuncts(condition, all);
+    for (int i = 0; i < all.size(); i++) if (within((Expression) all.get(i), source) && !SubqueryExpression.hasSubquery((Expression) all.get(i))) own.add(all.get(i));
+    return own.isEmpty() ? source : new Filter(all(own), source); }
   static final long ITEMS = 4000000L;
   /** Whether a row of the target may have a key of the source, by a Bloom filter: a join would shuffle all rows that go further. */
   public static Expression mayMatch(LogicalPlan command) {
     List keys = keys((MergeIntoTable) command);
     List bloom = Collections.singletonList(alias(new BloomFilterAggregate(hash((Expression) keys.get(1)), ITEMS), "bloom"));
-    return new BloomFilterMightContain(subquery(aggregate(bloom, ((MergeIntoTable) command).sourceTable())), hash((Expression) keys.get(0))); }
+    return new BloomFilterMightContain(subquery(aggregate(bloom, matchable(((MergeIntoTable) command).mergeCondition(), ((MergeIntoTable) command).sourceTable()))), hash((Expression) keys.get(0))); }
   static Expression hash(Expression key) { return new XxHash64(Frazil.seq(Collections.singletonList(key))); }
   static Expression subquery(LogicalPlan plan) { return new ScalarSubquery(plan, NONE, NamedExpression.newExprId(), NONE, scala.Option.empty(), scala.Option.empty(), scala.Option.empty()); }
   static LogicalPlan aggregate(List asked, LogicalPlan child) { return new org.apache.spark.sql.catalyst.plans.logical.Aggregate(NONE, Frazil.seq(asked), child, scala.Option.empty()); }
@@ -129,13 +154,15 @@ public class FrazilRowLevel {
     MergeIntoTable m = (MergeIntoTable) command;
     LogicalPlan target = m.targetTable();
     while (target instanceof SubqueryAlias) target = ((SubqueryAlias) target).child();
-    target = ((org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation) target).withMetadataColumns();
     List row = new ArrayList(), out = new ArrayList();
     scala.collection.Iterator i = m.mergeCondition().references().iterator();
     while (i.hasNext()) { Attribute a = (Attribute) i.next(); if (target.outputSet().contains(a)) out.add(a); }
-    row.addAll(out); row.add(find(target, "_file")); row.add(find(target, "_pos"));
+    List numbered = new ArrayList(scala.jdk.javaapi.CollectionConverters.asJava(target.output()));
+    Alias number = new Alias(new MonotonicallyIncreasingID(), "number", NamedExpression.newExprId(), NONE, scala.Option.empty(), NONE);
+    numbered.add(number);
+    row.addAll(out); row.add(number.toAttribute());
     out.add(counted("matches"));
-    LogicalPlan joined = new Join(target, m.sourceTable(), org.apache.spark.sql.catalyst.plans.Inner$.MODULE$, scala.Option.apply(m.mergeCondition()), JoinHint$.MODULE$.NONE());
+    LogicalPlan joined = new Join(new Project(Frazil.seq(numbered), target), m.sourceTable(), org.apache.spark.sql.catalyst.plans.Inner$.MODULE$, scala.Option.apply(m.mergeCondition()), JoinHint$.MODULE$.NONE());
     return new org.apache.spark.sql.catalyst.plans.logical.Aggregate(Frazil.seq(row), Frazil.seq(out), joined, scala.Option.empty()); }
   /** The rows of the target that a command looks at, as a filter: all of them if rows that match nothing are changed too. */
   public static String looksAt(LogicalPlan command) {
@@ -202,6 +229,37 @@ public class FrazilOnly extends scala.runtime.AbstractPartialFunction {
   public boolean isDefinedAt(Object node) {
     return FrazilRule.table(node) != null && !(node instanceof SubqueryAlias) && only.references().subsetOf(((LogicalPlan) node).outputSet()); }
   public Object applyOrElse(Object node, scala.Function1 otherwise) { return isDefinedAt(node) ? new Filter(only, (LogicalPlan) node) : otherwise.apply(node); }
+}
+
+/** Gives the target of a row-level command the column of its rows as they are. */
+public class FrazilOldRows extends scala.runtime.AbstractPartialFunction {
+  static Attribute old(Object node) {
+    if (node instanceof SubqueryAlias || FrazilRule.table(node) == null) return null;
+    Attribute last = (Attribute) ((LogicalPlan) node).output().last();
+    return last.name().equals(FrazilRowTable.OLD) ? last : null; }
+  public boolean isDefinedAt(Object node) { return old(node) != null; }
+  public Object applyOrElse(Object node, scala.Function1 otherwise) {
+    Attribute old = old(node);
+    if (old == null) return otherwise.apply(node);
+    List columns = new ArrayList(), parts = new ArrayList(), out = new ArrayList();
+    scala.collection.Iterator i = ((LogicalPlan) node).output().iterator();
+    while (i.hasNext()) {
+      Attribute a = (Attribute) i.next();
+      if (a.exprId().equals(old.exprId())) continue;
+      columns.add(a); out.add(a);
+      parts.add(Literal.create(a.name(), DataTypes.StringType)); parts.add(a); }
+    out.add(new Alias(new CreateNamedStruct(Frazil.seq(parts)), old.name(), old.exprId(), old.qualifier(), scala.Option.empty(), Frazil.seq(new ArrayList())));
+    return new Project(Frazil.seq(out), FrazilRowLevel.with((LogicalPlan) node, 1, Frazil.seq(columns))); }
+}
+
+/** Puts another state of a table in the place of the one that a command was made for. */
+public class FrazilMoved extends scala.runtime.AbstractPartialFunction {
+  final FrazilTable from, to;
+  public FrazilMoved(FrazilTable from, FrazilTable to) { this.from = from; this.to = to; }
+  public boolean isDefinedAt(Object node) {
+    return !(node instanceof SubqueryAlias) && FrazilRule.table(node) != null && FrazilRule.table(node).key.equals(from.key); }
+  public Object applyOrElse(Object node, scala.Function1 otherwise) {
+    return isDefinedAt(node) ? FrazilRowLevel.with((LogicalPlan) node, 0, to) : otherwise.apply(node); }
 }
 
 /** Assertions that a value is not null say of which column: Spark names only fields of structs. */

@@ -79,7 +79,23 @@ public class FrazilRule extends Rule {
       scala.collection.immutable.Map parameters = (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.from(scala.jdk.javaapi.CollectionConverters.asScala(told));
       org.apache.spark.unsafe.Platform.throwException(new org.apache.spark.sql.AnalysisException("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", parameters)); }
   }
+  /** The table that a DROP PARTITION is about, if it is ours. */
+  static FrazilTable partitioned(Object node) {
+    LogicalPlan child = node instanceof DropPartitions ? ((DropPartitions) node).table() : null;
+    Object found = child instanceof org.apache.spark.sql.catalyst.analysis.ResolvedTable ? ((org.apache.spark.sql.catalyst.analysis.ResolvedTable) child).table() : null;
+    return found instanceof FrazilTable ? (FrazilTable) found : null;
+  }
+  /** Partitions as Spark's parser has them: Spark reads their values only for tables that manage partitions by its interfaces. */
+  static String partitions(DropPartitions node) {
+    List all = new ArrayList();
+    scala.collection.Iterator i = node.parts().iterator();
+    while (i.hasNext()) {
+      Object part = i.next();
+      all.add(scala.jdk.javaapi.CollectionConverters.asJava(((org.apache.spark.sql.catalyst.analysis.UnresolvedPartitionSpec) part).spec())); }
+    return Frazil.json(Frazil.map(new Object[] {"partitions", all, "ifExists", Boolean.valueOf(node.ifExists())}));
+  }
   boolean matches(Object node) {
+    if (commands && partitioned(node) != null) return true;
     if (commands ? FrazilSink.is(node) : FrazilStream.is(node)) return true;
     if (!commands && node instanceof Aggregate) return FrazilAggregates.of(node) != null;
     Object target = commands ? target(node) : node;
@@ -95,6 +111,8 @@ public class FrazilRule extends Rule {
   }
 
   LogicalPlan command(LogicalPlan node) {
+    FrazilTable dropped = partitioned(node);
+    if (dropped != null) return FrazilRunner.plan(dropped.bridge, "dropPartitions", dropped.key, partitions((DropPartitions) node));
     FrazilTable t = table(target(node));
     return FrazilRunner.plan(t.bridge, node instanceof OverwritePartitionsDynamic ? "overwriteDynamic" : "rowLevel", t.key, node);
   }

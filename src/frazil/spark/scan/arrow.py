@@ -20,6 +20,7 @@ from frazil.iceberg.entries import partition_array
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.partition_types import partition_type
 from frazil.iceberg.planning import FileScanTask
+from frazil.iceberg.portable import bare, without_history
 from frazil.iceberg.read import TaskReader
 from frazil.io import location as locations
 from frazil.io.store import Store
@@ -160,7 +161,7 @@ def frame_of_tasks(
 ) -> DataFrame:
     """A DataFrame whose rows the workers of a session read. It may be one of Spark Connect."""
     chunks = dealt(tasks, lambda task: task.file.file_size_in_bytes, parallelism)
-    return frame_of_chunks(rows, [[_without_metrics(task) for task in chunk] for chunk in chunks], session, schema)
+    return frame_of_chunks(rows, [[without_metrics(task) for task in chunk] for chunk in chunks], session, schema)
 
 
 def frame_of_chunks(rows: Any, chunks: Iterable[Sequence[Any]], session: SparkSession, schema: Any) -> DataFrame:
@@ -195,30 +196,6 @@ def dealt(tasks: Sequence[_Task], size: Callable[[_Task], int], parallelism: int
     return chunks
 
 
-def without_history(metadata: TableMetadata) -> TableMetadata:
-    """Metadata that is small to send: readers need schemas, specs and properties."""
-    return replace(
-        metadata,
-        snapshots=(),
-        snapshot_log=(),
-        metadata_log=(),
-        refs={},
-        statistics=(),
-        partition_statistics=(),
-        current_snapshot_id=None,
-    )
-
-
-def _without_metrics(task: FileScanTask) -> FileScanTask:
-    def bare(file: DataFile) -> DataFile:
-        return replace(
-            file,
-            column_sizes=None,
-            value_counts=None,
-            null_value_counts=None,
-            nan_value_counts=None,
-            lower_bounds=None,
-            upper_bounds=None,
-        )
-
-    return replace(task, file=bare(task.file), deletes=tuple(bare(delete) for delete in task.deletes))
+def without_metrics(task: FileScanTask) -> FileScanTask:
+    """A task that is small to send."""
+    return replace(task, file=bare(task.file), deletes=tuple(map(bare, task.deletes)))

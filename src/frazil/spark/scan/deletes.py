@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.errors import MalformedMetadata
@@ -56,14 +57,43 @@ def pack_deletes(
     sets = _KeySets(metadata, store, plan, keys)
     numbers = [found for part in parts for found in sets.of_files(part)]
     sequences = [part.entries.numpy(ids.SEQUENCE_NUMBER) for part in parts]
+    positions = deleted_rows(metadata, store, plan, parts, gone)
+    return pack_applied(positions, np.concatenate([np.zeros(0, np.int64), *sequences]), numbers, sets.packed())
+
+
+def pack_applied(
+    positions: Iterable[bytes | None],
+    sequences: npt.NDArray[np.int64],
+    numbers: Iterable[bytes | None],
+    sets: Iterable[bytes],
+) -> bytes:
+    """What is applied to each file: positions as a blob, a sequence number, numbers of key sets; then the sets."""
+    packed = list(sets)
     return b"".join(
         [
-            pack(pa.array(list(deleted_rows(metadata, store, plan, parts, gone)), pa.binary())),
-            pack(pa.array(np.concatenate(sequences) if sequences else np.zeros(0, np.int64))),
-            pack(pa.array(numbers, pa.binary())),
-            *sets.packed(),
+            pack(pa.array(list(positions), pa.binary())),
+            pack(pa.array(sequences, pa.int64())),
+            pack(pa.array(list(numbers), pa.binary())),
+            len(packed).to_bytes(4, "little"),
+            *(part for one in packed for part in (len(one).to_bytes(4, "little"), one)),
         ]
     )
+
+
+def pack_keys(columns: Sequence[tuple[KeyColumn, Sequence[pa.Array]]], sequences: npt.NDArray[np.int64]) -> bytes:
+    """A set of keys: of each column its place and its values, in chunks; and the sequence number that each goes by."""
+    chunks = [len(sequences).to_bytes(4, "little"), len(columns).to_bytes(4, "little")]
+    for column, parts in columns:
+        arrays = [to_spark(part, column.type) for part in parts if len(part)]
+        joined = pa.concat_arrays(arrays) if arrays else pa.array([], pa.int64())
+        chunks += [column.place.to_bytes(4, "little"), pack(joined)]
+    return b"".join([*chunks, pack(pa.array(sequences, pa.int64()))])
+
+
+def set_numbers(numbers: Iterable[int]) -> bytes | None:
+    """The numbers of the sets that a file must be checked against."""
+    found = np.array(sorted(numbers), "<i4")
+    return found.tobytes() if len(found) else None
 
 
 class _KeySets:
@@ -81,7 +111,7 @@ class _KeySets:
         for row in range(len(part.entries)):
             found = part.deletes.of(row)
             mine = {self._set_of(int(number)) for number in (found[equality[found]] if len(equality) else ())}
-            yield np.array(sorted(mine), "<i4").tobytes() if mine else None
+            yield set_numbers(mine)
 
     def _set_of(self, number: int) -> int:
         delete = self._deletes[number]
@@ -95,24 +125,17 @@ class _KeySets:
         return place
 
     def packed(self) -> Iterator[bytes]:
-        """How many sets, then each with its length before it."""
-        yield len(self._members).to_bytes(4, "little")
+        """The sets."""
         reader = DeleteReader(self._store, self._metadata)
-        for members in self._members:
-            made = self._pack(reader, list(members.values()))
-            yield len(made).to_bytes(4, "little") + made
+        return (self._pack(reader, list(members.values())) for members in self._members)
 
     def _pack(self, reader: DeleteReader, deletes: Sequence[DataFile]) -> bytes:
         loaded = [reader.keys([delete])[0] for delete in deletes]
         columns = [self._keys[number] for number in loaded[0].field_ids]
         counts = [len(keys.columns[0]) for keys in loaded]
         sequences = np.repeat([delete.data_sequence_number or 0 for delete in deletes], counts)
-        chunks = [int(sum(counts)).to_bytes(4, "little"), len(columns).to_bytes(4, "little")]
-        for index, column in enumerate(columns):
-            arrays = [to_spark(keys.columns[index], column.type) for keys in loaded if len(keys.columns[index])]
-            joined = pa.concat_arrays(arrays) if arrays else pa.array([], pa.int64())
-            chunks += [column.place.to_bytes(4, "little"), pack(joined)]
-        return b"".join([*chunks, pack(pa.array(sequences.astype(np.int64)))])
+        parts = [[keys.columns[index] for keys in loaded] for index in range(len(columns))]
+        return pack_keys(list(zip(columns, parts, strict=True)), sequences.astype(np.int64))
 
 
 def deleted_rows(

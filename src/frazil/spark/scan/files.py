@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -89,8 +89,17 @@ class Relation:
 def list_files(relation: Relation, filters: str) -> bytes:
     """The files that may hold rows Spark wants, with the constants of each and its deletes."""
     plan, parts = relation.plan(relation.filter(filters))
+    if not relation.deletes:
+        return packed_files(relation, parts, None)
+    gone = {} if relation.only is None else relation.only.without
+    deletes = pack_deletes(relation.metadata, relation.store, plan, parts, relation.keys, gone)
+    return packed_files(relation, parts, deletes)
+
+
+def packed_files(relation: Relation, parts: Sequence[PlannedFiles], deletes: bytes | None) -> bytes:
+    """Files in one byte string: paths, sizes, deletes (if the relation has them), constants."""
     count = sum(len(part.entries) for part in parts)
-    chunks = [count.to_bytes(4, "little"), b"\1" if relation.deletes else b"\0"]
+    chunks = [count.to_bytes(4, "little"), b"\0" if deletes is None else b"\1"]
 
     def add(values: Values, empty: pa.DataType) -> None:
         arrays = [values(part.entries) for part in parts]
@@ -98,9 +107,8 @@ def list_files(relation: Relation, filters: str) -> bytes:
 
     add(lambda entries: jvm_paths(relation.store, entries.column(ids.FILE_PATH)), pa.string())
     add(lambda entries: entries.column(ids.FILE_SIZE), pa.int64())
-    if relation.deletes:
-        gone = {} if relation.only is None else relation.only.without
-        chunks.append(pack_deletes(relation.metadata, relation.store, plan, parts, relation.keys, gone))
+    if deletes is not None:
+        chunks.append(deletes)
     for constant in relation.constants:
         add(constant.values, pa.string() if constant.spark_type in ("string", "binary") else pa.int64())
     return b"".join(chunks)

@@ -28,7 +28,7 @@ from frazil.model.schema import PARTITION_ID, Schema
 from frazil.model.types import NestedField
 from frazil.spark.handles import Asked
 from frazil.spark.scan.contents import Contents, OnlyFiles, contents_of, is_native
-from frazil.spark.scan.files import Relation, jvm_path, list_files
+from frazil.spark.scan.files import Constant, Relation, jvm_path, list_files
 from frazil.spark.scan.native import NativeColumns, output_struct
 from frazil.spark.scan.options import ARROW, AUTO, NATIVE, SCAN, appends_asked_for, reader_settings, scan_mode
 from frazil.spark.scan.relations import has_nested_floats, identity_columns, key_fields, obstacle, partition_struct
@@ -164,12 +164,16 @@ class Layout:
         contents: Contents,
         *,
         own_reader: bool,
+        constants: Sequence[Constant] = (),
     ) -> Described:
-        """Parquet files of some specs, all with the same identity columns."""
+        """Parquet files of some specs, all with the same identity columns; constants are columns after the others."""
         source = self.source
         columns = NativeColumns(source.metadata, source.schema, self.dialect, identity)
         for column in self._wanted:
             columns.add(column)
+        for constant in constants:
+            columns.constants[constant.name] = constant
+            columns.select.append([constant.name, constant.name])
         compared = key_fields(source.metadata, contents.equality_ids) if not contents.newest_equality_delete else None
         keys, key_struct = columns.keys(compared or {})
         leaves_out = source.only is not None and bool(source.only.without)
@@ -247,7 +251,7 @@ def describe_scan(bridge: Bridge, handles: Sequence[IcebergHandle], asked: Asked
     sources = [source_of(handle, facts["scan"], asked.filtered) for handle in handles]
     described: list[Described] = []
     for source in sources:
-        reads = source.mode != ARROW and _jvm_reads(bridge, jsession, source)
+        reads = source.mode != ARROW and jvm_reads(bridge, jsession, source)
         own_reader = reads and facts["byName"]
         described += describe(source, asked.columns, bridge.dialect, jvm_reads=reads, own_reader=own_reader)
     if facts["columns"]:
@@ -270,11 +274,11 @@ def source_of(handle: IcebergHandle, mode: str | None, filtered: Sequence[str] =
         appends_asked_for(table.metadata, handle.snapshot, options),
         reader_settings(options, table.metadata.properties),
         handle.files,
-        _with_fields_inside(handle.schema, filtered),
+        with_fields_inside(handle.schema, filtered),
     )
 
 
-def _with_fields_inside(schema: Schema, names: Sequence[str]) -> frozenset[int]:
+def with_fields_inside(schema: Schema, names: Sequence[str]) -> frozenset[int]:
     """The ids of columns, and of all fields inside of them."""
     tops = {column.id for column in schema.fields if column.name in names}
     return (
@@ -292,7 +296,8 @@ def _of_relation(relation: Relation, filters: str, *, columns: bool) -> Statisti
     return of_files([part.entries for part in parts], schema, distinct)
 
 
-def _jvm_reads(bridge: Bridge, jsession: Any, source: Source) -> bool:
+def jvm_reads(bridge: Bridge, jsession: Any, source: Source) -> bool:
+    """Whether the JVM has a file system for the table's location."""
     try:
         place = jvm_path(source.store, source.metadata.location)
     except Unsupported:

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from frazil.errors import InvalidArgument, Unsupported
+from frazil.errors import InvalidArgument
 from frazil.iceberg.refs import MAIN
+from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.spark.handles import Asked
-from frazil.spark.iceberg.handle import IcebergHandle
 from frazil.spark.options import folded
 from frazil.spark.scan.contents import OnlyFiles
-from frazil.spark.scan.plan import describe_scan
 from frazil.spark.streaming.history import History, Step, StreamOptions
 from frazil.spark.streaming.offsets import Offset
 
@@ -56,30 +55,26 @@ class StreamReads:
         found = history.next(Offset.from_json(what["start"]), until, limited=what["limited"])
         return None if found is None else found.to_json()
 
-    def batch(self, key: str, asked: str, jsession: Any) -> str:
+    def batch(self, key: str, asked: str, jsession: Any) -> Any:
         """The description of the plan that has the rows of a batch."""
         what = json.loads(asked)
         history = self._history(key, what["options"])
         begin, end = Offset.from_json(what["start"]), Offset.from_json(what["end"])
-        base = replace(self._handle(key), table=history.table, options=what["options"])
-        handles = [of_run(history, base, steps) for steps in history.runs(begin, end)]
-        found = handles or [of_run(history, base, ())]
-        return describe_scan(self._bridge, found, Asked(what["columns"], what["session"]), jsession)
-
-    def _handle(self, key: str) -> IcebergHandle:
-        handle = self._bridge.handle(key)
-        if not isinstance(handle, IcebergHandle):  # which tables say so, Spark asks before
-            raise Unsupported(f"{handle.name} gives no streams", hint="Iceberg tables do")
-        return handle
+        base = self._bridge.handle(key)
+        runs = [_run(history, steps) for steps in history.runs(begin, end) or [[]]]
+        parts = [base.stream_part(history.table, snapshot, files, what["options"]) for snapshot, files in runs]
+        return base.describe_parts(self._bridge, parts, Asked(what["columns"], what["session"]), jsession)
 
     def _history(self, key: str, options: Mapping[str, str]) -> History:
-        handle = self._handle(key)
+        handle = self._bridge.handle(key)
+        store, skipped = handle.stream_store()
         given = folded(options)
         refused = next((name for name in _CHOICES if name in given), None)
         if refused is not None:
             raise InvalidArgument(f"option {refused} chooses one snapshot", hint="a stream goes through many of them")
         branch = given.get("branch") or handle.branch or MAIN
-        return History(fresh(handle.table), branch, StreamOptions.of(options))
+        asked = StreamOptions.of(options)
+        return History(fresh(store), branch, replace(asked, skipped=asked.skipped | skipped))
 
 
 def fresh(table: IcebergTable) -> IcebergTable:
@@ -87,15 +82,14 @@ def fresh(table: IcebergTable) -> IcebergTable:
     return IcebergTable(table.identifier, table.store, table._committer, table._committer.load())
 
 
-def of_run(history: History, base: IcebergHandle, steps: Sequence[Step]) -> IcebergHandle:
-    """The handle of a run's files, read at its last snapshot: they are all there, and nothing has hit them yet."""
+def _run(history: History, steps: Sequence[Step]) -> tuple[Snapshot | None, OnlyFiles | None]:
+    """The last snapshot of a run, and its files: they are all there, and nothing has hit them yet."""
     if not steps:
-        return replace(base, snapshot=None)
+        return None, None
     chunks, names = [], []
     for step in steps:
         paths = history.files(step.snapshot, step.scan_all_files).paths
         end = len(paths) if step.end is None else step.end
         chunks.append(paths.slice(step.first, max(end - step.first, 0)))
         names.append(f"{step.snapshot.snapshot_id}:{step.first}-{end}{'*' if step.scan_all_files else ''}")
-    files = OnlyFiles(",".join(names), pa.concat_arrays(chunks))
-    return replace(base, snapshot=steps[-1].snapshot, files=files)
+    return steps[-1].snapshot, OnlyFiles(",".join(names), pa.concat_arrays(chunks))

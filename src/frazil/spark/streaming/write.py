@@ -10,19 +10,22 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import Unsupported
+from frazil.errors import TableNotFound, Unsupported
 from frazil.iceberg.refs import MAIN
 from frazil.spark.options import folded
 from frazil.spark.source import existing, save, target
 
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
+    from frazil.spark.handles import TableHandle
     from frazil.spark.iceberg.handle import IcebergHandle
 
 QUERY_ID = "spark.sql.streaming.queryId"
 EPOCH_ID = "spark.sql.streaming.epochId"
-_MODES = {"append": "append", "complete": "overwrite"}
+_MODES = {"append": "append", "complete": "overwrite", "update": "append"}
 _PROPERTY = "snapshot-property."
+_OPERATION = "operation"
+"""The option that makes rows change data: the column that says what happened to each."""
 
 
 class StreamWrites:
@@ -40,13 +43,13 @@ class StreamWrites:
         parts = handle.parts
         if handle.branch not in (None, MAIN):
             parts = [*parts, f"branch_{handle.branch}"]
-        _check(mode)
+        _check(mode, handle)
         return json.dumps(parts)
 
     def sink_of(self, options: str, mode: str, jsession: Any) -> str:
         """The lake and the name of a sink by path or name."""
-        _check(mode)
         bridge, parts = target(self._bridge.session(jsession), json.loads(options))
+        _check(mode, existing(bridge, parts))
         return json.dumps([bridge.key, json.dumps(parts)])
 
     def add_batch(self, what: str, jrows: Any, _c: None) -> None:
@@ -61,6 +64,12 @@ class StreamWrites:
             return
         noted = {f"{_PROPERTY}{QUERY_ID}": query, f"{_PROPERTY}{EPOCH_ID}": str(batch)}
         rows = DataFrame(jrows, self._bridge.session(jrows.sparkSession()))
+        if _OPERATION in folded(options):
+            if handle is None:
+                raise TableNotFound(f"no table {'.'.join(parts)} to apply changes to", hint="create it, with its key")
+            handle.ingest(self._bridge, {**options, **noted}, rows)
+            self._bridge.refresh(handle.name)
+            return
         save(self._bridge, parts, rows, _MODES[asked["mode"].lower()], {**options, **noted}, asked["partitions"])
 
 
@@ -77,8 +86,10 @@ def _branch(of_handle: str | None, options: Mapping[str, str]) -> str:
     return folded(options).get("branch") or of_handle or MAIN
 
 
-def _check(mode: str) -> None:
-    if mode.lower() not in _MODES:
+def _check(mode: str, handle: TableHandle | None) -> None:
+    wanted = mode.lower()
+    if wanted not in _MODES or (wanted == "update" and not (handle is not None and handle.replaces_by_key)):
         raise Unsupported(
-            f"streams cannot write in output mode {mode.lower()}", hint="use append, or complete to replace all rows"
+            f"streams cannot write in output mode {wanted}",
+            hint="use append, or complete to replace all rows; update is for mixed tables with write.upsert.enabled",
         )

@@ -25,6 +25,7 @@ from frazil.spark.write.from_spark import from_spark
 from frazil.spark.write.job import Job
 from frazil.spark.write.layout import distributed, sort_keys, sorted_within
 from frazil.spark.write.partitions import Keyed, PartitionKey, Transforms
+from frazil.spark.write.settings import ALL_AT_ONCE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,7 +61,9 @@ def write_arrow(
     """Write the rows; the files are complete, and nothing refers to them yet."""
     known = [key for key in partition if key is not None]
     keys = sort_keys(job.schema, job.metadata.default_sort_order, transforms)
-    arranged = len(known) == len(partition) and keys is not None and not (job.settings.fanout and not keys)
+    arranged = (
+        len(known) == len(partition) and keys is not None and not (job.settings.open_files == ALL_AT_ONCE and not keys)
+    )
     writer = WriteRows(job.store, job.for_workers(), job.schema, job.settings.target_bytes, arranged)
     if locations.parse(routed(job.store, job.folder)).scheme == "memory":
         here = replace(writer, arranged=False)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frazil import ambient
 from frazil.errors import FrazilError, InvalidSchema
 from frazil.iceberg import properties as props
-from frazil.iceberg.data_locations import data_location
+from frazil.iceberg.data_locations import data_location, writing_to
 from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.portable import without_history
 from frazil.io.store import Store
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
@@ -18,14 +19,6 @@ from frazil.spark.write.settings import WriteSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_HISTORY: dict[str, Any] = {
-    "snapshots": (),
-    "snapshot_log": (),
-    "metadata_log": (),
-    "statistics": (),
-    "partition_statistics": (),
-}
 
 
 @dataclass(frozen=True)
@@ -61,9 +54,7 @@ class Job:
 
     def for_workers(self) -> TableMetadata:
         """Metadata that is small to send, by which files go into the job's folder."""
-        small: dict[str, Any] = {**_HISTORY, "refs": {}, "current_snapshot_id": None}
-        inside = {props.WRITE_DATA_LOCATION.name: self.folder, props.OBJECT_STORE_ENABLED.name: "false"}
-        return replace(self.metadata, properties={**self.settings.properties, **inside}, **small)
+        return writing_to(self.folder, replace(without_history(self.metadata), properties=self.settings.properties))
 
     def listed(self) -> list[str]:
         """All files in the job's folder."""

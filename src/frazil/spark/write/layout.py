@@ -57,9 +57,9 @@ def distributed(
     """
     mode = settings.distribution
     if mode == HASH and partition:
-        return _rebalanced(rows.repartition(*partition), _task_bytes(rows, settings))
+        return rebalanced(rows.repartition(*partition), _task_bytes(rows, settings))
     if mode == RANGE and (partition or keys):
-        return _rebalanced(rows.repartitionByRange(*partition, *keys), _task_bytes(rows, settings))
+        return rebalanced(rows.repartitionByRange(*partition, *keys), _task_bytes(rows, settings))
     return rows
 
 
@@ -72,7 +72,7 @@ def _task_bytes(rows: DataFrame, settings: WriteSettings) -> int:
     return max(settings.target_bytes * _SHUFFLED_BYTES, of_session)
 
 
-def _rebalanced(rows: DataFrame, task_bytes: int) -> DataFrame:
+def rebalanced(rows: DataFrame, task_bytes: int) -> DataFrame:
     """Rows with their last exchange as the hint REBALANCE makes it, with a size of its own."""
     jvm: Any = rows.sparkSession.sparkContext._jvm
     exchange = rows._jdf.queryExecution().analyzed()

@@ -1,8 +1,9 @@
 """Files written by Spark's own Parquet writer, as fast as it is.
 
-Field ids come from the metadata of the columns. Rows are sorted by partition, and our kind of Spark's format begins a
-file where the partition changes. The write runs in a clone of the user's session, so that settings which Iceberg
-forbids (INT96 timestamps, the Julian calendar) or needs (field ids) are right whatever the user's are.
+Field ids come from the metadata of the columns. Our kind of Spark's format writes the files of some partitions at
+once, or one after the other if rows are sorted by partition. The write runs in a clone of the user's session, so that
+settings which Iceberg forbids (INT96 timestamps, the Julian calendar) or needs (field ids) are right whatever the
+user's are.
 
 Spark's commit protocol moves only the files of committed tasks into the job's folder. What is there after the job is
 what was written, once.
@@ -109,8 +110,8 @@ def write_native(
     order = sort_keys(job.schema, job.metadata.default_sort_order, transforms)
     keyed = Keyed.of(rows, job.schema, partition)
     laid_out = distributed(keyed.rows, settings, keyed.keys, order or [])
-    fanout = settings.fanout and not order
-    if not fanout:
+    open_files = 1 if order else settings.open_files
+    if open_files == 1:
         laid_out = sorted_within(laid_out, keyed.keys, order or [])
     laid_out = keyed.without_keys(laid_out)
     most = str(rows_per_file(job.metadata, job.schema, settings.target_bytes))
@@ -121,7 +122,7 @@ def write_native(
             **_local_files(job.spark),
             "maxRecordsPerFile": "0" if partition else most,
             "frazil.rows": most,
-            "frazil.fanout": str(fanout).lower(),
+            "frazil.open": str(open_files),
         },
     }
     ship_classes(job.spark)

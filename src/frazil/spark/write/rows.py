@@ -38,16 +38,17 @@ def by_name(rows: DataFrame, schema: Schema, dialect: Dialect, *, check_nulls: b
     """Rows that Spark did not fit to the table, fitted: columns by name, values only where nothing can be lost."""
     from pyspark.sql import DataFrame
 
-    _check_columns(struct_of(rows)["fields"], schema, _case_sensitive(rows), check_order)
+    check_columns(struct_of(rows)["fields"], schema, _case_sensitive(rows), check_order)
     struct = spark_struct(schema, dialect=dialect)
     if not check_nulls:
-        struct = _nullable(struct)
+        struct = nullable(struct)
     jvm: Any = rows.sparkSession.sparkContext._jvm
     wanted = jvm.org.apache.spark.sql.types.DataType.fromJson(json.dumps(struct))
     return DataFrame(rows._jdf.to(wanted), rows.sparkSession)
 
 
-def _check_columns(given: Sequence[SparkJson], schema: Schema, sensitive: bool, check_order: bool) -> None:
+def check_columns(given: Sequence[SparkJson], schema: Schema, sensitive: bool, check_order: bool) -> None:
+    """Refuse columns that the table has not, or has in another order."""
     places = {column.name if sensitive else column.name.lower(): place for place, column in enumerate(schema.fields)}
     last = -1
     for name in (column["name"] for column in given):
@@ -64,12 +65,13 @@ def _check_columns(given: Sequence[SparkJson], schema: Schema, sensitive: bool, 
         last = place
 
 
-def _nullable(document: Any) -> Any:
+def nullable(document: Any) -> Any:
+    """A type in which everything may be null."""
     if isinstance(document, list):
-        return [_nullable(item) for item in document]
+        return [nullable(item) for item in document]
     if not isinstance(document, dict):
         return document
-    loosened = {key: _nullable(item) for key, item in document.items() if key != "metadata"}
+    loosened = {key: nullable(item) for key, item in document.items() if key != "metadata"}
     flags = {key: True for key in ("nullable", "containsNull", "valueContainsNull") if key in document}
     return {**loosened, **flags, **({"metadata": document["metadata"]} if "metadata" in document else {})}
 

@@ -26,6 +26,9 @@ WRITER = "frazil.write"
 """The option that says who writes the files: `native` (Spark), `arrow` (Python workers) or `auto`."""
 
 NONE, HASH, RANGE = "none", "hash", "range"
+ALL_AT_ONCE = 2**31 - 1
+_SOME_AT_ONCE = 100
+"""How many files a task has open where nobody says: what is in them takes memory, sorting rows takes time."""
 _SNAPSHOT_PROPERTY = "snapshot-property."
 _LEVELS = ("serializable", "snapshot")
 
@@ -40,7 +43,8 @@ class WriteSettings:
     summary: Mapping[str, str]
     wap_id: str | None
     distribution: str
-    fanout: bool
+    open_files: int
+    """Files of how many partitions a task may write at once; 1 if its rows are to be sorted by partition."""
     target_bytes: int
     advisory_bytes: int | None
     """How much of shuffled rows one task is to get; None for what makes a file of the target size."""
@@ -88,6 +92,7 @@ def settings_of(handle: IcebergHandle, options: Mapping[str, str], spark: SparkS
     merge = chosen("merge-schema") or given.get("mergeschema")
     isolation = _one_of("isolation-level", chosen("isolation-level"), _LEVELS)
     since = given.get("validate-from-snapshot-id")
+    distribution = _distribution(metadata, reader.get(props.WRITE_DISTRIBUTION_MODE))
     return WriteSettings(
         branch,
         properties,
@@ -97,8 +102,8 @@ def settings_of(handle: IcebergHandle, options: Mapping[str, str], spark: SparkS
             if key.lower().startswith(_SNAPSHOT_PROPERTY)
         },
         staged_id,
-        _distribution(metadata, reader.get(props.WRITE_DISTRIBUTION_MODE)),
-        reader.get(props.FANOUT_ENABLED),
+        distribution,
+        _open_files(distribution, reader.get(props.FANOUT_ENABLED)),
         reader.get(props.WRITE_TARGET_FILE_SIZE_BYTES),
         reader.get(props.ADVISORY_PARTITION_SIZE),
         _flag("merge-schema", merge, False),
@@ -120,6 +125,13 @@ def _distribution(metadata: TableMetadata, asked: str | None) -> str:
     if mode == RANGE and not (is_sorted or is_partitioned):
         return NONE
     return mode
+
+
+def _open_files(distribution: str, fanout: bool | None) -> int:
+    """As asked; else some where a task has rows for about one file, of whatever partitions."""
+    if fanout is None:
+        return _SOME_AT_ONCE if distribution == HASH else 1
+    return ALL_AT_ONCE if fanout else 1
 
 
 def _where_to(handle: IcebergHandle, options: Mapping[str, str], conf: Conf) -> tuple[str | None, str]:

@@ -1,0 +1,181 @@
+"""Change data: rows of which each says what happened to it, made into changes that can be written.
+
+An update's new row takes the place of the old one. Where the old one is not told, what has its key is deleted first; so
+it is for an insert into a table that upserts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import InvalidArgument, InvalidValue, Unsupported
+from frazil.iceberg.delete_index import comparable
+from frazil.mixed.operations import Actions, Operation, actions_of, all_of
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass
+class ToldChanges:
+    """Completes changes, batch by batch; an update's old row may be the last one of the batch before."""
+
+    upsert: bool
+    knows_partition: bool
+    """Whether the partition of a row follows from its key."""
+    _before: tuple[Actions, list[pa.Array]] | None = field(default=None, init=False)
+
+    def complete(
+        self, rows: pa.RecordBatch, actions: Actions, keys: Sequence[pa.Array]
+    ) -> tuple[pa.RecordBatch, Actions]:
+        """The changes, with the deletes that were not told."""
+        values = [comparable(column) for column in keys]
+        lone = (actions == Operation.UPDATE_AFTER) & ~self._follows_its_before(actions, values)
+        replaces = lone | ((actions == Operation.INSERT) & self.upsert)
+        if replaces.any() and not self.knows_partition:
+            raise Unsupported(
+                "an update without its old row needs a table whose partition follows from the key: the old row may be "
+                "in another partition",
+                hint="give update_before rows of all updates, or ingest a Spark DataFrame that has none",
+            )
+        if len(actions):
+            self._before = actions[-1:], [column.slice(len(column) - 1) for column in values]
+        return replacing(rows, replaces, actions)
+
+    def _follows_its_before(self, actions: Actions, keys: Sequence[pa.Array]) -> Mask:
+        """Where the row before has the same key, and is the old one of an update."""
+        before, last = (actions[:0], [column.slice(0, 0) for column in keys]) if self._before is None else self._before
+        joined = [pa.concat_arrays(pair) for pair in zip(last, keys, strict=True)]
+        olds = _previous(np.concatenate([before, actions])) == Operation.UPDATE_BEFORE
+        found: Mask = equals_previous(joined) & olds
+        return found[len(before) :]
+
+
+def _previous(actions: Actions) -> Actions:
+    """What happened to the row before each; the first one has none."""
+    shifted = np.full(len(actions), -1, dtype=np.int8)
+    shifted[1:] = actions[:-1]
+    return shifted
+
+
+def equals_previous(columns: Sequence[pa.Array]) -> Mask:
+    """Where all values are those of the row before."""
+    result = np.zeros(len(columns[0]), dtype=bool)
+    result[1:] = True
+    for column in columns:
+        if len(column) > 1:
+            same = pc.fill_null(pc.equal(column.slice(1), column.slice(0, len(column) - 1)), False)
+            result[1:] &= same.to_numpy(zero_copy_only=False)
+    return result
+
+
+@dataclass
+class OneOrder:
+    """Checks that it is known which of the changes of a key came first. They come sorted by key and then by place."""
+
+    keys: tuple[str, ...]
+    order: tuple[str, ...]
+    """Columns that say when a change happened, if there are any."""
+    _before: tuple[Actions, list[pa.Array]] | None = field(default=None, init=False)
+
+    def check(self, actions: Actions, keys: Sequence[pa.Array], places: Sequence[pa.Array]) -> None:
+        """Refuse changes without a place, and two of one key with the same, but an update's rows."""
+        missing = next((name for name, column in zip(self.order, places, strict=True) if column.null_count), None)
+        if missing is not None:
+            raise without_place(missing)
+        values = [comparable(column) for column in (*keys, *places)]
+        if self._before is not None:
+            before, last = self._before
+            actions = np.concatenate([before, actions])
+            values = [pa.concat_arrays(pair) for pair in zip(last, values, strict=True)]
+        pairs = (_previous(actions) == Operation.UPDATE_BEFORE) & (actions == Operation.UPDATE_AFTER)
+        found = np.flatnonzero(equals_previous(values) & ~pairs)
+        if len(found):
+            raise self._refused([column[int(found[0])].as_py() for column in values[: len(keys)]])
+        if len(actions):
+            self._before = actions[-1:], [column.slice(len(column) - 1) for column in values]
+
+    def _refused(self, key: Sequence[Any]) -> InvalidValue:
+        return unclear_order(self.keys, key, self.order)
+
+
+def without_place(column: str) -> InvalidValue:
+    """The error for a change of which nobody knows when it happened."""
+    return InvalidValue(f"a change has no {column}, which says when it happened", hint="give all of them one")
+
+
+def unclear_order(keys: Sequence[str], key: Sequence[Any], order: Sequence[str]) -> InvalidValue:
+    """The error for changes of a key of which nobody knows which came first."""
+    shown = ", ".join(f"{name} = {value!r}" for name, value in zip(keys, key, strict=True))
+    if order:
+        return InvalidValue(
+            f"two changes of the key {shown} have the same {', '.join(order)}",
+            hint="order by columns that tell all changes of a key apart",
+        )
+    return InvalidValue(
+        f"there are several changes of the key {shown}, and nothing says which came first",
+        hint="name the column that says when each happened: order='ts'",
+    )
+
+
+def replacing(
+    rows: pa.RecordBatch, which: npt.NDArray[np.bool_], actions: Actions | None = None
+) -> tuple[pa.RecordBatch, Actions]:
+    """Changes in which some rows first delete the row with their key, and then come."""
+    actions = all_of(Operation.INSERT, rows.num_rows) if actions is None else actions
+    if not which.any():
+        return rows, actions
+    places = np.repeat(np.arange(rows.num_rows), 1 + which)
+    repeated = actions[places]
+    first = np.flatnonzero(np.diff(places, append=-1) == 0)
+    repeated[first] = Operation.DELETE
+    repeated[first + 1] = Operation.INSERT
+    return rows.take(pa.array(places)), repeated
+
+
+def in_order(rows: Any, order: Sequence[str], columns: Sequence[str]) -> Any:
+    """Rows sorted by columns, of which those that the table has stay."""
+    if not order:
+        return rows
+    if isinstance(rows, list | tuple):
+        rows = pa.Table.from_pylist(list(rows))
+    table = _as_table(rows)
+    missing = next((name for name in order if name not in table.column_names), None)
+    if missing is not None:
+        raise InvalidArgument(f"the rows have no column {missing!r}", hint="name columns that say when each happened")
+    places = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in order])
+    return table.take(places).drop_columns([name for name in order if name not in columns])
+
+
+def _as_table(rows: Any) -> pa.Table:
+    if type(rows).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if not isinstance(rows, pa.Table) and hasattr(rows, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(rows).read_all()
+    if not isinstance(rows, pa.Table):
+        raise InvalidArgument(f"{type(rows).__name__} holds no changes", hint="give an Arrow table or a list of dicts")
+    return rows
+
+
+def split(rows: Any, operation: str) -> tuple[Any, Actions]:
+    """Rows without their operations, and those."""
+    if isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows):
+        missing = next((row for row in rows if operation not in row), None)
+        if missing is not None:
+            raise InvalidArgument(f"a row has no {operation!r}", hint="each row says what happened in that column")
+        plain = [{name: value for name, value in row.items() if name != operation} for row in rows]
+        return plain, actions_of(pa.array([row[operation] for row in rows], pa.string()))
+    rows = _as_table(rows)
+    if operation not in rows.schema.names:
+        raise InvalidArgument(
+            f"the rows have no column {operation!r}", hint="name the column that says what happened to each row"
+        )
+    return rows.drop_columns([operation]), actions_of(rows.column(operation).combine_chunks())

@@ -1,0 +1,116 @@
+"""Change data without old rows, for tables whose partitions do not follow from the key: old rows are read.
+
+What is left of all changes of a key is its last one. Rows that have one of the keys go, wherever they are, and those of
+last changes that bring one come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from frazil.errors import InvalidValue
+from frazil.iceberg.row_changes import RowChanges
+from frazil.mixed.change_data import unclear_order, without_place
+from frazil.mixed.operations import Operation, unknown_operation, words_for
+from frazil.spark.mixed.insert import replace_rows, with_keys_of
+from frazil.spark.mixed.target import Target
+from frazil.spark.scan.relations import quoted_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from frazil.spark.bridge import Bridge
+    from frazil.spark.mixed.handle import MixedHandle
+
+_LAST = "__frazil_last"
+
+
+def lacks_old_rows(rows: DataFrame, operation: str) -> bool:
+    """Whether there are updates, and of none of them the old row."""
+    [[new, old]] = rows.selectExpr(
+        *(
+            f"coalesce(bool_or(lower({operation}) IN ({_texts(kind)})), false)"
+            for kind in (Operation.UPDATE_AFTER, Operation.UPDATE_BEFORE)
+        )
+    ).collect()
+    return bool(new and not old)
+
+
+def apply_net(
+    bridge: Bridge,
+    handle: MixedHandle,
+    target: Target,
+    rows: DataFrame,
+    operation: str,
+    places: Mapping[str, str],
+    options: Mapping[str, str],
+) -> RowChanges:
+    """Apply changes; `places` are the columns that tell their order, by the names the user has for them."""
+    from pyspark.sql import Window, functions
+
+    names = [key.name for key in target.keys]
+    keys = [functions.col(quoted_name(name)) for name in names]
+    order = [functions.col(place) for place in places.values()]
+    _check(rows, operation, keys, order, places)
+    is_old = is_word(operation, Operation.UPDATE_BEFORE)
+    _refuse_ties(rows, names, keys, order, list(places), is_old, is_word(operation, Operation.UPDATE_AFTER))
+    latest = Window.partitionBy(*keys).orderBy(*(one.desc() for one in (*order, ~is_old)))
+    last = rows.withColumn(_LAST, functions.row_number().over(latest)).where(f"{_LAST} = 1")
+    comes = last.where(is_word(operation, Operation.INSERT, Operation.UPDATE_AFTER))
+    columns = [quoted_name(name) for name in target.schema.columns]
+    return replace_rows(bridge, handle, comes.select(*columns), with_keys_of(rows, target), options)
+
+
+def is_word(operation: str, *operations: Operation) -> Column:
+    """Whether a column has a word for one of some operations."""
+    from pyspark.sql import functions
+
+    return functions.lower(functions.col(operation)).isin(*words_for(*operations))
+
+
+def _check(
+    rows: DataFrame, operation: str, keys: Sequence[Column], order: Sequence[Column], places: Mapping[str, str]
+) -> None:
+    """Refuse unknown operations, and rows without a key or a place."""
+    from pyspark.sql import functions
+
+    known = functions.coalesce(is_word(operation, *Operation), functions.lit(False))
+    bad = ~known
+    for column in (*keys, *order):
+        bad = bad | column.isNull()
+    found = rows.where(bad).select(operation, known, *keys, *order).limit(1).collect()
+    if not found:
+        return
+    word, is_known, *values = found[0]
+    if not is_known:
+        raise unknown_operation(word)
+    if None in values[: len(keys)]:
+        raise InvalidValue("a row has no value for a column of the primary key", hint="give every row a key")
+    raise without_place(next(name for name, value in zip(places, values[len(keys) :], strict=True) if value is None))
+
+
+def _refuse_ties(
+    rows: DataFrame,
+    names: Sequence[str],
+    keys: Sequence[Column],
+    order: Sequence[Column],
+    shown: Sequence[str],
+    is_old: Column,
+    is_new: Column,
+) -> None:
+    """Refuse two changes of a key with the same place, but an update's rows."""
+    from pyspark.sql import functions
+
+    grouped = rows.groupBy(*keys, *order).agg(
+        functions.count(functions.lit(1)).alias("n"),
+        functions.count_if(is_old).alias("old"),
+        functions.count_if(is_new).alias("new"),
+    )
+    found = grouped.where("n > 1 AND NOT (n = 2 AND old = 1 AND new = 1)").limit(1).collect()
+    if found:
+        raise unclear_order(names, list(found[0])[: len(names)], shown)
+
+
+def _texts(kind: Operation) -> str:
+    return ", ".join(f"'{word}'" for word in words_for(kind))
