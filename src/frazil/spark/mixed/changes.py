@@ -52,19 +52,12 @@ def change_rows(handle: MixedHandle, command: Command) -> RowChanges:
 
 def _write(handle: MixedHandle, command: Command, changes: DataFrame, read: ReadPoint) -> RowChanges:
     """Write what a command changes. Refused if others changed rows since the table was read."""
-    from pyspark.sql import DataFrame
-
     target = Target.of(handle.table, handle.schema)
     schema, transforms = target.schema, Transforms(command.bridge.name)
     given = list(changes._jdf.columns())
     if given[:1] != [OPERATION]:  # a MERGE that only inserts
-        named = DataFrame(changes._jdf.toDF(_texts(changes, schema.columns)), changes.sparkSession)
-        rows = gathered(named, target, transforms, own_columns(schema))
+        rows = gathered(changes.toDF(*schema.columns), target, transforms, own_columns(schema))
         return write_changes(target, rows, NewRows(schema, target.keys), read=read)
     sources = columns_of_changes(schema, given[1:-1], OLD_ROW, OPERATION)
     rows = gathered(changes, target, transforms, sources)
     return write_changes(target, rows, OldAndNew(schema, target.keys), read=read)
-
-
-def _texts(frame: DataFrame, names: object) -> object:
-    return frame._jseq(list(names))  # type: ignore[operator, call-overload]
