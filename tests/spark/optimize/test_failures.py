@@ -104,7 +104,7 @@ def test_a_task_that_fails_fails_alone(spark, table_of, kind, how):
     result = table.optimize("minor", executor=Failing(spark, how), upkeep=False)
     assert len(result.runs) == 1
     assert result.problems
-    assert all(("no room" if how == "raises" else "worker exited") in problem for problem in result.problems)
+    assert all(("no room" if how == "raises" else "gave no answer") in problem for problem in result.problems)
     assert rows_of(table) == before
     new = disk(table) - files
     assert {str(path) for path in new} <= live(table), "files of tasks that failed are gone"

@@ -8,7 +8,6 @@ then tried in halves, until the one that kills is alone.
 from __future__ import annotations
 
 import pickle
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from frazil.spark.scan.arrow import dealt, frame_of_chunks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CAUSE = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 _CANCELLED = ("cancelled", "canceled")
 _STOPPED = "SparkContext was shut down"
 Numbered = tuple[int, Any]
@@ -57,8 +55,21 @@ def _portable(error: Exception) -> Exception:
     """An error that any process can read: of other libraries only what they say."""
     if isinstance(error, FrazilError | MemoryError):
         return error
-    causes = _CAUSE.findall(str(error)) or [str(error).strip().partition("\n")[0]]
-    return StoreError(f"{type(error).__name__}: {causes[-1]}", hint="see the log of the worker")
+    return StoreError(f"{type(error).__name__}: {_first_line(error)}", hint="see the log of the worker")
+
+
+def _no_answer(error: Exception) -> Exception:
+    """What is said of a worker that died: Spark knows little of it."""
+    if isinstance(error, FrazilError):
+        return error
+    return StoreError(
+        f"the worker of the task gave no answer: {_first_line(error)}",
+        hint="it may have had too little memory: see the log of the executor",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 class Workers:
@@ -79,7 +90,7 @@ class Workers:
             if was_cancelled(error):
                 raise
             if len(tasks) == 1:
-                return [Done(tasks[0][0], error=_portable(error))]
+                return [Done(tasks[0][0], error=_no_answer(error))]
         middle = len(tasks) // 2
         return [*self.run(tasks[:middle]), *self.run(tasks[middle:])]
 
