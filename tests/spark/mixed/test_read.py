@@ -176,7 +176,6 @@ def test_a_handle_that_was_let_go_is_made_again(lake, table):
         assert again.key == handle.key
         assert (again.schema, again.pair) == (handle.schema, handle.pair)
     table.table.delete("TRUE")
-    lake.drop_table(table.name.removeprefix("lake."))
     again = format_named("mixed").again(lake, json.loads(now.key))
     assert again.table.scan().count() == len(table.rows)
 
@@ -220,14 +219,14 @@ def test_counts_come_from_metadata_where_nothing_is_to_be_merged(spark, lake, na
     keyed.table.optimize("full", upkeep=False)
     plan = spark.sql(f"SELECT count(*) FROM {name}")._jdf.queryExecution().optimizedPlan().toString()
     assert "Frazil" not in plan
-    assert "LocalRelation" in plan
+    assert "OneRowRelation" in plan or "LocalRelation" in plan
     keyed.table.delete("id = 1")
     assert spark.sql(f"SELECT count(*), max(id) FROM {name}").collect() == [(11, 11)]
 
 
 def test_the_optimizer_is_told_how_much_there_is(spark, table):
     stats = spark.table(table.name).where("region = 'eu'")._jdf.queryExecution().optimizedPlan().stats()
-    assert 0 < int(stats.sizeInBytes().toString()) < 1 << 20
+    assert 0 < int(str(stats.sizeInBytes())) < 1 << 20
     small = spark.table(table.name).join(spark.range(5), "id")
     assert "Broadcast" in small._jdf.queryExecution().executedPlan().toString()
     assert small.count() == len([one for one in table.rows if one < 5])

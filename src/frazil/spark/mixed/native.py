@@ -78,8 +78,10 @@ class StoreFiles(Described):
     def _base_deletes(self, where: Expression, plan: ScanPlan, parts: Sequence[PlannedFiles]) -> bytes:
         relation = self.relation
         sets = KeySets(self.source, relation.keys)
-        deletes = self.source.deletes(numbered(relation.schema), where)
-        told = [one for part in parts for one in sets.of_files(part, deletes)]
+        told: list[tuple[int, bytes | None]] = [(0, None) for part in parts for _ in range(len(part.entries))]
+        if relation.keys:  # else they are joined, or there are none
+            deletes = self.source.deletes(numbered(relation.schema), where)
+            told = [one for part in parts for one in sets.of_files(part, deletes)]
         return pack_applied(
             deleted_rows(relation.metadata, relation.store, plan, parts, {}),
             np.array([transaction for transaction, _ in told], np.int64),
