@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import lance_tables, spark_changes, spark_scan, spark_write
+from benchmarks import lance_scan, lance_tables, spark_changes, spark_scan, spark_write
 from benchmarks.probe import Measured, probe
 from benchmarks.report import Line, as_page, as_text, machine, megabytes, seconds
 from benchmarks.tables import FILES_PER_MANIFEST, SMALL, write_table
@@ -35,6 +35,7 @@ class Sizes:
     spark_files: tuple[int, ...] = (10_000, 100_000)
     lance_rows: int = 1_000_000
     lance_versions: tuple[int, int] = (10, 1_000)
+    lance_scanned: int = 10_000_000
     fresh: bool = True
     """Whether each measurement has a process of its own."""
 
@@ -50,6 +51,7 @@ QUICK = Sizes(
     spark_files=(20, 40),
     lance_rows=2_000,
     lance_versions=(2, 4),
+    lance_scanned=8_000,
     fresh=False,
 )
 
@@ -95,6 +97,7 @@ class Bench:
         )
         yield from self.writing_from_spark()
         yield from self.changing_on_spark()
+        yield from self.scanning_lance()
         repeat = 5 if self.sizes.fresh else 1
         yield from spark_scan.lines(
             self.folder / "scan", self.sizes.spark_rows, self.sizes.spark_files, self.sizes.rounds, repeat
@@ -166,6 +169,10 @@ class Bench:
     def changing_on_spark(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.spark_changes", self.sizes.spark_rows, self.sizes.rounds, "--json")
         yield from spark_changes.lines(told)
+
+    def scanning_lance(self) -> Iterator[Line]:
+        told = _python("-m", "benchmarks.lance_scan", self.sizes.lance_scanned, self.sizes.rounds, "--json")
+        yield from lance_scan.lines(told)
 
 
 def _times(question: str, ours: Measured, theirs: Measured, target: int | None = None) -> Iterator[Line]:

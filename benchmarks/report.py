@@ -64,6 +64,9 @@ with the other; the question names it. Deleted and merged rows are everywhere in
 before each call, which has the data files of one that was made before; what they did is read and checked. Upserts are
 compared by rows in a second, as PyIceberg's takes long on large tables.
 
+Random access to Lance tables is compared with pylance's own, on the same files; Spark's scans of them with those of the
+same rows in an Iceberg table, both read by Python workers through Arrow.
+
 | {" | ".join(HEAD)} |
 |{"---|" * len(HEAD)}
 {rows}

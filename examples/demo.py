@@ -1,4 +1,4 @@
-"""``make demo``: a tour of a lake on local Spark, in a temporary warehouse: ingest, query, go back, merge, evolve."""
+"""``make demo``: a tour of a lake on local Spark, in a temporary warehouse: ingest, query, go back, evolve, vectors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import frazil
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from frazil.lance.table import LanceTable
+
 DAYS = 7
 ROWS_PER_DAY = 250_000
 BAR = 28
+PRODUCTS = 60_000
+DIMENSIONS = 32
 
 
 class Tour:
@@ -181,6 +187,66 @@ def show(tour: Tour, lake: frazil.Lake, spark: SparkSession) -> None:
         table = lake.table("shop.events")
         rows = table.scan("id = 1000000", columns=["id", "ts", "kind", "price", "_row_id"]).to_arrow().to_pylist()
         tour.say(str(rows[0]) if rows else "no such row")
+
+    show_lance(tour, lake, spark)
+
+
+def show_lance(tour: Tour, lake: frazil.Lake, spark: SparkSession) -> None:
+    """What a Lance table can do beside it: vectors, random access, columns that are added without rewriting."""
+    with tour.step(
+        f"a Lance table of products, each with an embedding of {DIMENSIONS} numbers; workers write the rows"
+    ):
+        spark.sql(
+            "CREATE TABLE lake.shop.products (id BIGINT, name STRING, price DOUBLE, embedding ARRAY<FLOAT>)"
+            f" USING lance TBLPROPERTIES ('embedding.arrow.fixed-size-list.size' = '{DIMENSIONS}')"
+        )
+        table = lake.table("shop.products", format="lance")
+        table.append(products(spark))
+        created = table.version
+        tour.say(f"{table.scan().count():,} rows in {len(table.current_snapshot.fragments)} fragments")
+
+    with tour.step("the nearest to one of them, and their rows by position: random access"):
+        asked = PRODUCTS // 3
+        began = time.perf_counter()
+        nearest = closest(table, asked, 4)
+        took = time.perf_counter() - began
+        for row in table.take(nearest, ["id", "name", "price"]).to_pylist():
+            tour.say(str(row))
+        tour.say(f"found among all in {took * 1000:.0f} ms")
+        began = time.perf_counter()
+        table.take(list(range(7, PRODUCTS, PRODUCTS // 100)))
+        tour.say(f"take of 100 rows anywhere: {(time.perf_counter() - began) * 1000:.0f} ms")
+
+    with tour.step("add a column without rewriting the others, travel back in time, and let it be an Iceberg table"):
+        files = set(table.inspect("files")["file_path"].to_pylist())
+        table.add_columns({"sale": "price * 0.5"})
+        kept = files & set(table.inspect("files")["file_path"].to_pylist())
+        tour.say(f"{len(kept)} of {len(files)} data files are where they were")
+        tour.show(spark.sql("SELECT id, price, sale FROM lake.shop.products WHERE id < 2 ORDER BY id"))
+        before = spark.sql(f"SELECT * FROM lake.shop.products VERSION AS OF {created} LIMIT 1")
+        tour.say(f"columns at version {created}: {', '.join(before.columns)}")
+        spark.sql("CALL lake.system.convert(table => 'shop.products', to => 'iceberg')")
+        tour.say(f"{lake.table('shop.products').format} now, with {spark.table('lake.shop.products').count():,} rows")
+
+
+def products(spark: SparkSession) -> DataFrame:
+    """Made-up products, whose embeddings say something about their number."""
+    return spark.range(PRODUCTS).selectExpr(
+        "id",
+        "concat('product ', id) AS name",
+        "cast(5 + pmod(hash(id), 1000) / 10 AS DOUBLE) AS price",
+        f"transform(sequence(1, {DIMENSIONS}), i -> float(sin(id * i / 1000))) AS embedding",
+    )
+
+
+def closest(table: LanceTable, asked: int, count: int) -> list[int]:
+    """The positions of the rows whose embeddings are nearest to that of one."""
+    column = table.scan(columns=["embedding"]).to_arrow()["embedding"].combine_chunks()
+    vectors = np.asarray(column.flatten()).reshape(-1, DIMENSIONS)
+    [wanted] = table.take([asked], ["embedding"])["embedding"].to_pylist()
+    distances = np.square(vectors - np.array(wanted, np.float32)).sum(axis=1)
+    found: list[int] = np.argsort(distances, kind="stable")[:count].tolist()
+    return found
 
 
 if __name__ == "__main__":

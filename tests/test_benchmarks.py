@@ -48,6 +48,7 @@ QUESTIONS = (
     "upsert 400 rows into 4,000, from Spark ",
     *(f"upsert 80 rows into 800, from {source} " for source in ("Spark", "Arrow")),
     "all rows read after it, to Arrow ",
+    *(f"8,000 rows of a Lance table (to Iceberg by Arrow), {query} " for query in ("2 of 5 columns", "all columns")),
     *("parquet: one small file ", "plan and start, 20 files ", "plan and start, 40 files "),
 )
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.catalog.definition import TableDefinition
+    from frazil.conversion.convert import Converted
     from frazil.iceberg.committer import Committer, TableState
     from frazil.iceberg.table import IcebergTable
     from frazil.lance.table import LanceTable
@@ -399,6 +400,23 @@ class Lake:
     def rename_table(self, name: Name, to: Name) -> None:
         """Give a table another name. Its files stay where they are."""
         self.catalog.rename_table(name, to)
+
+    def convert_table(self, name: Name, to: str, *, spark: Any = None) -> Converted:
+        """Make an Iceberg table a Lance table, or the other way, with its schema, rows, properties and tags.
+
+        Its name is the other table's from one moment to the next; the former one's files stay where they are. Workers
+        of a Spark session move the rows, if one is given.
+        """
+        from frazil.conversion.convert import convert
+        from frazil.conversion.place import in_catalog
+
+        wanted = table_name(name)
+        place = in_catalog(self.catalog, wanted, lambda: self._any_table(wanted))
+        if spark is None:
+            return convert(place, to)
+        from frazil.spark.conversion import OnSpark
+
+        return convert(place, to, OnSpark(spark))
 
     def register_table(self, name: Name, metadata_location: str | Path) -> IcebergTable:
         """Take in a table that exists elsewhere, by one of its metadata files."""

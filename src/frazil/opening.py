@@ -44,32 +44,24 @@ def open(  # noqa: A001 - frazil.open reads as what it does
     store = Stores(properties)
     place = locations.join(absolute_location(path))
     if change is None and not _is_metadata_name(place):
-        from frazil.catalog.mixed_folder import is_nested
+        from frazil.catalog.formats import LANCE, MIXED, table_in
 
-        if is_nested(store, place):
-            return _open_nested(store, place, relocate, primary_key)
-    try:
-        table = open_in(store, path, relocate=relocate, alone=True)
-    except (TableNotFound, Unsupported):
-        found = _lance_table(store, place)
-        if found is None:
-            raise
-        if relocate is not False:
-            raise InvalidArgument(
-                "a Lance table is not relocated",
-                hint="its files lie beside its manifests wherever it is: leave it out",
-            ) from None
-        return found
+        placed = table_in(store, place)
+        if placed is not None and placed.format == MIXED:
+            return _open_nested(store, placed.location, relocate, primary_key)
+        if placed is not None and placed.format == LANCE:
+            return _lance_table(store, placed.location, relocate)
+    table = open_in(store, path, relocate=relocate, alone=True)
     return _with_twin(store, table, place, relocate, change, primary_key)
 
 
-def _lance_table(store: Store, folder: str) -> LanceTable | None:
-    """The Lance table in a folder, if there is one."""
-    places = (locations.name(file.location) for file in store.list(locations.join(folder, "_versions")))
-    if not any(name.endswith(".manifest") for name in places):
-        return None
+def _lance_table(store: Store, folder: str, relocate: bool | str) -> LanceTable:
     from frazil.lance.table import LanceTable
 
+    if relocate is not False:
+        raise InvalidArgument(
+            "a Lance table is not relocated", hint="its files lie beside its manifests wherever it is: leave it out"
+        )
     return LanceTable.open(store, folder)
 
 

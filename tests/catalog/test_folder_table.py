@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from frazil import ambient
 from frazil.catalog.filesystem import FilesystemCatalog
 from frazil.catalog.folder_table import FolderCommitter
+from frazil.catalog.folder_versions import Moved
 from frazil.errors import (
     CommitFailed,
     CommitStateUnknown,
@@ -390,6 +392,72 @@ def test_a_drop_that_was_interrupted_is_a_drop_and_the_name_is_free() -> None:
     assert new.metadata_location.endswith("/v5.metadata.json")
     kept = [file.location for file in store.list(f"{committer.folder}/metadata") if "/00003-" in file.location]
     assert len(kept) == 1
+
+
+def moved(committer: FolderCommitter, state: TableState) -> Moved:
+    committer.move(state, "lance", f"{committer.folder}/lance-1")
+    found = committer.moved()
+    assert found is not None
+    return found
+
+
+def test_a_name_goes_to_a_table_of_another_format_and_comes_back() -> None:
+    committer, state = a_table()
+    state = grow(committer, state, 2)
+    other = moved(committer, state)
+    assert (other.format, other.location, other.version.number) == ("lance", f"{committer.folder}/lance-1", 4)
+    assert not committer.exists()
+    with pytest.raises(TableNotFound):
+        committer.load()
+    with pytest.raises(CommitFailed):  # of a writer who was there before
+        commit(committer, state, late="yes")
+    with pytest.raises(CommitFailed):
+        committer.move(state, "lance", f"{committer.folder}/lance-2")
+    with pytest.raises(TableAlreadyExists):
+        committer.create(state.metadata)
+    with pytest.raises(CommitFailed):
+        committer.create_after(f"{committer.folder}/lance-2", state.metadata)
+    again = committer.create_after(other.location, state.metadata)
+    assert again.metadata_location.endswith("/v5.metadata.json")
+    assert committer.load() == again
+    with pytest.raises(CommitFailed):
+        committer.forget_moved(other)
+    with pytest.raises(CommitFailed):
+        committer.create_after(other.location, state.metadata)
+    assert committer.load() == again
+    assert committer.moved() is None
+
+
+def test_a_table_that_is_forgotten_elsewhere_does_not_come_back() -> None:
+    committer, state = a_table()
+    other = moved(committer, state)
+    committer.forget_moved(other)
+    assert committer.moved() is None
+    assert not committer.exists()
+    with pytest.raises(TableAlreadyExists):
+        committer.create(state.metadata, after=other)
+    assert not committer.exists()
+    created = committer.create(state.metadata)
+    assert committer.load() == created
+
+
+def test_a_conversion_stalled_over_a_drop_brings_nothing_back() -> None:
+    committer, state = a_table()
+    stalled = stall(committer, lambda: committer.drop(purge=True))
+    with pytest.raises(CommitFailed):
+        stalled.move(state, "lance", f"{committer.folder}/lance-1")
+    assert committer.moved() is None
+    assert not committer.exists()
+
+
+@pytest.mark.parametrize("folder", ["../other", "/etc", "s3://b/t", ""])
+def test_a_version_that_names_no_folder_of_its_own_is_refused(folder: str) -> None:
+    store = Stores()
+    committer, _ = a_table(store)
+    text = json.dumps({"frazil-table": "moved", "format": "lance", "folder": folder}).encode()
+    store.write(file_of(committer, "v2.metadata.json"), text)
+    with pytest.raises(MalformedMetadata, match="where the table is"):
+        committer.moved()
 
 
 def test_the_table_cannot_move_out_of_its_folder() -> None:

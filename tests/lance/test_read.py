@@ -15,6 +15,7 @@ from frazil.io.store import Stores
 from frazil.lance.history import History
 from frazil.lance.read import read_task
 from frazil.lance.scan import LanceScan, as_expression
+from frazil.lance.table import LanceTable
 from frazil.lance.take import take_addresses, take_positions
 from tests.lance.samples import FILE_VERSIONS, every_type
 
@@ -231,3 +232,27 @@ def test_manifests_that_say_what_cannot_be(tmp_path: Path) -> None:
         file.write_bytes(render_manifest_file(told(change), before.indices, before.transaction))
         with pytest.raises(error):
             scan(tmp_path).to_arrow()
+
+
+@pytest.mark.parametrize("where", [None, "a = 777", "a = 5 OR b IS NULL", "a < 2000", "_rowoffset = 1200", "a < 0"])
+@pytest.mark.parametrize("rows", [1, 500, 999, 2500])
+def test_parts_of_a_fragment_are_the_fragment(tmp_path: Path, where: str | None, rows: int) -> None:
+    """Some of its rows at a time, from several files, whatever is deleted: together the same, in the same order."""
+    made = pa.table({"a": pa.array(range(2500)), "b": pa.array([None if n % 7 == 0 else f"b{n}" for n in range(2500)])})
+    lance.write_dataset(made, tmp_path)
+    table = LanceTable.open(Stores(), str(tmp_path))
+    table.delete("a IN (0, 498, 499, 500, 1998, 2499)")
+    table.add_columns({"c": "a * 2"})
+    found = table.scan(where, ["a", "b", "c", "_rowaddr", "_rowoffset"])
+    plan = found.plan()
+    (task,) = plan.fragments
+    if rows == 1:
+        parts = task.parts(1)[495:505]
+        expected = [row for row in found.to_arrow().to_pylist() if 495 <= row["_rowaddr"] < 505]
+    else:
+        parts = task.parts(rows)
+        expected = found.to_arrow().to_pylist()
+    batches = [batch for part in parts for batch in found.reader.read(part)]
+    assert pa.Table.from_batches(batches, found.output).to_pylist() == expected
+    assert sum(found.reader.count(part) for part in parts) == len(expected)
+    assert [int(at) for part in parts for at in found.reader.offsets(part)] == [row["_rowaddr"] for row in expected]

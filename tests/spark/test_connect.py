@@ -46,6 +46,11 @@ for case in ("eq_and_pos_deletes", "dv_history", "types_parquet", "nested_avro")
 vectors = lake.table("db.vectors").to_spark(spark, where="id < 5", columns=["id", "v"]).collect()
 assert sorted((row.id, row.v) for row in vectors) == [(id, [id, id]) for id in range(5)], vectors
 print("lance", lake.table("db.vectors").to_spark(spark, version=1).count())
+more = spark.range(100, 140, 1, 2).selectExpr("array(float(id), 0f) AS v", "id")
+assert lake.table("db.vectors").append(more, snapshot_properties={"who": "me"}).version == 3
+assert lake.table("db.vectors").scan("id = 139").to_arrow().to_pylist() == [{"id": 139, "v": [139.0, 0.0]}]
+done = lake.convert_table("db.vectors", "iceberg", spark=spark)
+print("converted", done.format, done.rows)
 
 sent = spark.range(200, 203).selectExpr("id", "timestamp_ntz'2026-11-03 00:00:00' AS ts", "'sent' AS what")
 table.append(sent.toArrow())
@@ -67,7 +72,7 @@ def test_a_session_of_spark_connect_reads_tables(tmp_path):
     lake.create_table("db.vectors", rows.schema, format="lance").append(rows)
     first = min(table.history, key=lambda one: one.sequence_number)
     told = run(_PROGRAM, str(tmp_path), str(first.snapshot_id))
-    for line in ("refused", "read 10", "golden types_parquet", "lance 0", "appended 3"):
+    for line in ("refused", "read 10", "golden types_parquet", "lance 0", "converted iceberg 49", "appended 3"):
         assert line in told.splitlines(), told
 
 

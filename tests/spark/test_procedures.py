@@ -54,7 +54,7 @@ def test_they_are_listed_in_system(sql):
     names = {row[-1] for row in sql("SHOW PROCEDURES IN lake.system")}
     assert names == {
         *("rollback_to_snapshot", "rollback_to_timestamp", "set_current_snapshot", "cherrypick_snapshot"),
-        *("publish_changes", "fast_forward", "ancestors_of", "register_table"),
+        *("publish_changes", "fast_forward", "ancestors_of", "register_table", "convert"),
         *("expire_snapshots", "remove_orphan_files", "rewrite_manifests", "rewrite_data_files"),
         *("rewrite_position_delete_files", "convert_equality_deletes"),
     }

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from frazil.catalog.formats import Placed
+from frazil import ambient
+from frazil.catalog.formats import ICEBERG, Placed
 from frazil.catalog.names import Namespace, TableName, namespace_name, table_name
 from frazil.catalog.next_metadata import read_state
 from frazil.errors import (
@@ -139,6 +140,23 @@ class Catalog(ABC):
     def place(self, name: Name, placed: Placed) -> None:
         """Give a name to a table of another format that is there already; TableAlreadyExists."""
 
+    # Conversion: one step, in which a name gets a table of another format that was made beside the one it had.
+
+    def conversion_location(self, name: Name, format_name: str) -> str:
+        """Where a table of that format is made; it is found under the name only after the step."""
+        return conversion_folder(self.default_location(name), format_name)
+
+    @abstractmethod
+    def convert_to_placed(self, name: Name, base: TableState, placed: Placed) -> str:
+        """Give the name of an Iceberg table, if it is at `base` still, to one of another format; CommitFailed if not.
+
+        The Iceberg table's files stay, and its last metadata, whose location is returned.
+        """
+
+    @abstractmethod
+    def convert_to_table(self, name: Name, placed: Placed, metadata: TableMetadata) -> TableState:
+        """Give the name of a table of another format to an Iceberg table; CommitFailed if it is another's by now."""
+
     def register_table(self, name: Name, metadata_location: str) -> TableState:
         """Take in a table that exists elsewhere, by one of its metadata files."""
         wanted = table_name(name)
@@ -156,6 +174,14 @@ class Catalog(ABC):
     @abstractmethod
     def default_location(self, name: Name) -> str:
         """Where a new table of that name gets its files."""
+
+
+def conversion_folder(folder: str, format_name: str) -> str:
+    """Where a table is made that takes the place of one in a folder: there, if it is Iceberg's, else in one of its own.
+
+    Two who convert a table must not meet in one folder before the step that only one of them makes.
+    """
+    return folder if format_name == ICEBERG else locations.join(folder, f"{format_name}-{ambient.new_uuid().hex[:12]}")
 
 
 def _base_of(name: str) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from frazil.catalog.catalog import Catalog, Name, check_namespace_properties, no_such_table, table_exists_already
 from frazil.catalog.folder_table import FolderCommitter
 from frazil.catalog.folders import child_files, child_folders, folder_exists, remove_empty_folder
-from frazil.catalog.formats import Placed, drop_placed, recognise
+from frazil.catalog.formats import Placed, drop_placed, recognise, table_in
 from frazil.catalog.names import Namespace, TableName, namespace_name, table_name
 from frazil.errors import (
     AlreadyExists,
@@ -124,7 +124,7 @@ class FilesystemCatalog(Catalog):
         return self.committer(name).exists() or self.placed(name) is not None
 
     def placed(self, name: Name) -> Placed | None:
-        return recognise(self.store, self.default_location(name))
+        return table_in(self.store, self.default_location(name))
 
     def place(self, name: Name, placed: Placed) -> None:
         wanted = table_name(name)
@@ -134,6 +134,12 @@ class FilesystemCatalog(Catalog):
                 f"{wanted} cannot be at {placed.location}: in a filesystem catalog a table's name is its folder",
                 hint="leave the location out, or use a SQL catalog",
             )
+
+    def convert_to_placed(self, name: Name, base: TableState, placed: Placed) -> str:
+        return self.committer(name).move(base, placed.format, placed.location)
+
+    def convert_to_table(self, name: Name, placed: Placed, metadata: TableMetadata) -> TableState:
+        return self.committer(name).create_after(placed.location, metadata)
 
     def _require_free(self, name: TableName) -> None:
         self._require_namespace(name.namespace)
@@ -176,12 +182,20 @@ class FilesystemCatalog(Catalog):
         """See `frazil.catalog.folder_table` for what stays."""
         wanted = table_name(name)
         committer = self.committer(wanted.parts)
+        beside = recognise(self.store, committer.folder)
         try:
+            committer.check_drop(purge=purge)
+            if beside is not None:  # what the table was before it was converted: it must not come back
+                drop_placed(self.store, beside, purge=False)
             committer.drop(purge=purge)
         except TableNotFound:
             placed = self.placed(wanted.parts)
             if placed is None:
                 raise no_such_table(wanted) from None
+            if (moved := committer.moved()) is not None:
+                if beside is not None:
+                    drop_placed(self.store, beside, purge=False)
+                committer.forget_moved(moved)
             drop_placed(self.store, placed, purge=purge)
         if purge:
             remove_empty_folder(self.store, committer.folder)

@@ -17,16 +17,26 @@ no later history. Three rules together prevent that:
 Dropping a table is a commit like any other: the next version is created with a text that is no metadata, so a writer
 who comes later fails. After that the files are tidied away. A table created again in the folder goes on counting above
 the old one's numbers, so that writers of the old one cannot commit to it.
+
+So is giving a table's name to one of another format (`move`): the next version says which that is, and where. It stays,
+and what comes after it is an Iceberg table again, or nothing.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from frazil import ambient
+from frazil.catalog.folder_versions import (
+    LONGEST_TEXT,
+    TOMBSTONE,
+    Moved,
+    Version,
+    is_no_metadata,
+    moved_text,
+    parse_moved,
+)
 from frazil.catalog.next_metadata import delete_removed, parse_state, read_state, settle, updated
 from frazil.catalog.purge import check_purge, purge_files
 from frazil.errors import (
@@ -53,18 +63,9 @@ from frazil.io import location as locations
 from frazil.io.store import Store, may_have_applied
 
 HINT = "version-hint.text"
-_TOMBSTONE = json.dumps({"frazil-table": "dropped"}).encode()
 _ATTEMPTS = 5
 _CLOCK_TOLERANCE_MS = 60_000
 """How far the times of files in one store may be apart without telling which was first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version of a folder's table: its number, and its file."""
-
-    number: int
-    location: str
 
 
 class FolderCommitter(Committer):
@@ -87,14 +88,14 @@ class FolderCommitter(Committer):
         return state
 
     def load_or_none(self) -> TableState | None:
-        """The newest version; None if there is no table, or it was dropped."""
+        """The newest version; None if there is no table, or it was dropped or moved."""
         version = self._newest()
         if version is None:
             return None
         for _ in range(_ATTEMPTS):
             try:
                 data = self._store.read(version.location)
-                return None if data == _TOMBSTONE else parse_state(data, version.location)
+                return None if is_no_metadata(data) else parse_state(data, version.location)
             except FileMissing:  # another writer has deleted this version since: there is a newer one
                 newer = self._newest()
                 if newer is None or newer == version:
@@ -108,7 +109,12 @@ class FolderCommitter(Committer):
     def exists(self) -> bool:
         """Whether there is a table."""
         version = self._newest()
-        return version is not None and not self._is_tombstone(version)
+        return version is not None and not is_no_metadata(self._text(version))
+
+    def moved(self) -> Moved | None:
+        """The table of another format that has this one's name now."""
+        version = self._newest()
+        return None if version is None else parse_moved(self._text(version), self.folder, version)
 
     def _newest(self) -> Version | None:
         hinted = self._hinted()
@@ -149,12 +155,16 @@ class FolderCommitter(Committer):
         return [versions[number] for number in sorted(versions)]
 
     def _is_tombstone(self, version: Version) -> bool:
+        return self._text(version) == TOMBSTONE
+
+    def _text(self, version: Version) -> bytes:
+        """What a version says, if it may be no metadata; nothing otherwise."""
         try:
-            if self._store.size(version.location) != len(_TOMBSTONE):
-                return False
-            return self._store.read(version.location) == _TOMBSTONE
+            if self._store.size(version.location) > LONGEST_TEXT:
+                return b""
+            return self._store.read(version.location)
         except FileMissing:
-            return False
+            return b""
 
     # Writing.
 
@@ -175,8 +185,8 @@ class FolderCommitter(Committer):
             delete_removed(self._store, base.metadata, metadata)
         return state
 
-    def create(self, metadata: TableMetadata, *, registered: bool = False) -> TableState:
-        """Make the first version of a table; TableAlreadyExists."""
+    def create(self, metadata: TableMetadata, *, registered: bool = False, after: Moved | None = None) -> TableState:
+        """Make the first version of a table, or the first `after` one of another format; TableAlreadyExists."""
         _refuse_metadata_path(metadata)
         if not registered and not locations.same(metadata.location, self.folder):
             raise InvalidArgument(
@@ -184,19 +194,35 @@ class FolderCommitter(Committer):
                 hint=f"leave the location out: it is {self.folder}; a SQL catalog lets tables be anywhere",
             )
         version = self._newest()
-        if version is not None:
+        if version is not None and after is None:
             if not self._is_tombstone(version):
-                raise TableAlreadyExists(f"there is a table in {self.folder}", hint="open it, or choose another name")
+                raise self._already_there()
             self._tidy_dropped(version)  # whoever dropped it did not come to the end
         number = max(self._highest_number(), 0 if version is None else version.number) + 1
+        if after is not None:
+            if version != after.version:
+                raise self._already_there()
+            number = after.version.number + 1  # where whoever drops that table meets us
         try:
             # Always the plain name: two who create a table at once must meet, whatever codecs they want.
             state = self._put(metadata, number, "none", None)
         except CommitFailed:
-            raise TableAlreadyExists(
-                f"there is a table in {self.folder}", hint="another writer has just created it"
-            ) from None
+            raise self._already_there() from None
+        if after is not None and not self._store.exists(after.version.location):  # dropped meanwhile, and tidied away
+            self._store.delete(state.metadata_location)
+            raise self._already_there()
         self._write_hint(number)
+        return state
+
+    def _already_there(self) -> TableAlreadyExists:
+        return TableAlreadyExists(f"there is a table in {self.folder}", hint="open it, or choose another name")
+
+    def check_drop(self, *, purge: bool) -> TableState:
+        """The table to drop; TableNotFound, or Unsupported if its files may not be deleted."""
+        state = self.load()
+        if purge:
+            check_purge(state.metadata, f"in {self.folder}")
+            self._check_own_files(state.metadata)
         return state
 
     def drop(self, *, purge: bool) -> None:
@@ -206,16 +232,13 @@ class FolderCommitter(Committer):
         a catalog can register it again.
         """
         for _ in range(_ATTEMPTS):
-            state = self.load()
-            if purge:
-                check_purge(state.metadata, f"in {self.folder}")
-                self._check_own_files(state.metadata)
+            state = self.check_drop(purge=purge)
             number = self._number(state)
             kept = locations.join(self._metadata_folder, metadata_file_name(number, ambient.new_uuid()))
             if not purge:
                 self._store.put_if_absent(kept, serialize_metadata(state.metadata))
             try:
-                tombstone = self._create(number + 1, "none", _TOMBSTONE, state.metadata)
+                tombstone = self._create(number + 1, "none", TOMBSTONE, state.metadata)
             except CommitFailed:
                 self._store.delete(kept)
                 continue
@@ -226,6 +249,48 @@ class FolderCommitter(Committer):
             )
         if purge:
             purge_files(self._store, state)
+        self._tidy_dropped(tombstone)
+
+    def move(self, base: TableState, format_name: str, location: str) -> str:
+        """Give the name to a table of another format, if this one is at `base` still; CommitFailed if not.
+
+        That one is in a folder of this folder, so that both can be copied together. This one's files stay, and its
+        last metadata, whose location is returned.
+        """
+        number = self._number(base) + 1
+        text = moved_text(format_name, self.folder, location)
+        version = self._create(number, "none", text, base.metadata)
+        try:
+            if not self._still_there(base):  # dropped meanwhile, and tidied away
+                self._store.delete(version.location)
+                raise self._taken(number)
+        except StoreError as error:
+            raise self._unknown(version) from error
+        self._write_hint(number)
+        return base.metadata_location
+
+    def create_after(self, location: str, metadata: TableMetadata) -> TableState:
+        """Make the first version of a table that takes the place of one of another format; CommitFailed if it is gone.
+
+        That one is at `location`: in this folder, or where this folder's last version says.
+        """
+        moved = self.moved()
+        here = self.folder if moved is None else moved.location
+        try:
+            if not locations.same(here, location):
+                raise self._taken(1 if moved is None else moved.version.number + 1)
+            return self.create(metadata, after=moved)
+        except TableAlreadyExists as error:
+            raise CommitFailed(error.message, hint="open the table again") from error
+
+    def forget_moved(self, moved: Moved) -> None:
+        """Let the name be nobody's; CommitFailed if it is not that table's any more."""
+        number = moved.version.number + 1
+        tombstone = Version(number, locations.join(self._metadata_folder, hadoop_file_name(number)))
+        try:
+            self._store.put_if_absent(tombstone.location, TOMBSTONE)
+        except AlreadyExists:
+            raise self._taken(number) from None
         self._tidy_dropped(tombstone)
 
     def _check_own_files(self, metadata: TableMetadata) -> None:

@@ -38,6 +38,20 @@ def recognise(store: Store, folder: str) -> Placed | None:
     return Placed(MIXED, folder) if is_nested(store, folder) else None
 
 
+def table_in(store: Store, folder: str) -> Placed | None:
+    """The table of another format that a folder is known for: in it, or where an Iceberg table's last version says.
+
+    None if an Iceberg table is there.
+    """
+    from frazil.catalog.folder_table import FolderCommitter
+
+    committer = FolderCommitter(store, folder)
+    if (moved := committer.moved()) is not None:
+        return Placed(moved.format, moved.location)
+    found = recognise(store, folder)
+    return None if found is None or committer.exists() else found
+
+
 def open_placed(store: Store, placed: Placed, name: str) -> LanceTable | MixedTable:
     """The table as it is now."""
     if placed.format == LANCE:

@@ -134,6 +134,18 @@ class MemoryCatalog(PointerCatalog):
         with self._lock:
             return self._pointers.pop(name, None)
 
+    def _exchange(self, name: TableName, old: str | Placed, new: str | Placed) -> bool:
+        with self._lock:
+            if old not in (self._pointers.get(name), self._placed.get(name)):
+                return False
+            self._pointers.pop(name, None)
+            self._placed.pop(name, None)
+            if isinstance(new, Placed):
+                self._placed[name] = new
+            else:
+                self._pointers[name] = new
+            return True
+
     def _names_below(self, folder: str) -> list[str]:
         with self._lock:
             return [str(name) for name, place in self._pointers.items() if locations.parent(place) == folder]

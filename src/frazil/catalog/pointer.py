@@ -52,6 +52,10 @@ class PointerCatalog(Catalog):
         """Take a table of another format out of the catalog and return it; None if there was none of that name."""
 
     @abstractmethod
+    def _exchange(self, name: TableName, old: str | Placed, new: str | Placed) -> bool:
+        """Point a name from a table of one format to one of another, and say whether that was done."""
+
+    @abstractmethod
     def _names_below(self, folder: str) -> list[str]:
         """The tables whose metadata is in this folder: one metadata file may be registered under two names."""
 
@@ -142,6 +146,38 @@ class PointerCatalog(Catalog):
                 )
         raise _changed(name)
 
+    def conversion_location(self, name: Name, format_name: str) -> str:
+        return f"{self._plain_location(table_name(name))}-{ambient.new_uuid().hex[:12]}"
+
+    def convert_to_placed(self, name: Name, base: TableState, placed: Placed) -> str:
+        self._exchanged(table_name(name), base.metadata_location, placed, base)
+        return base.metadata_location
+
+    def convert_to_table(self, name: Name, placed: Placed, metadata: TableMetadata) -> TableState:
+        state = TableState(metadata, write_metadata_file(self.store, metadata, None))
+        try:
+            self._exchanged(table_name(name), placed, state.metadata_location, state)
+        except CommitFailed:
+            with suppress(FrazilError):
+                self.store.delete(state.metadata_location)
+            raise
+        return state
+
+    def _exchanged(self, name: TableName, old: str | Placed, new: str | Placed, settings: TableState) -> None:
+        """Exchange, or find out what became of it. The new location is nobody else's: it tells whether it was done."""
+
+        def ask() -> TableState:
+            if not self._exchange(name, old, new) and new not in (self._pointer(name), self.placed(name.parts)):
+                raise _changed(name)
+            return settings
+
+        try:
+            ask()
+        except FrazilError as error:
+            if not was_lost(error):
+                raise
+            settle(settings.metadata, settings.metadata_location, error, ask)
+
     def drop_table(self, name: Name, *, purge: bool = False) -> None:
         wanted = table_name(name)
         known = self.placed(wanted.parts) if purge else None
@@ -178,17 +214,19 @@ class PointerCatalog(Catalog):
         return PointerCommitter(self, table_name(name))
 
     def default_location(self, name: Name) -> str:
-        wanted = table_name(name)
+        plain = self._plain_location(table_name(name))
+        # A renamed or dropped table's files stay in the folder of its old name. Two tables in one folder would take
+        # each other's files for orphans.
+        return plain if next(self.store.list(plain), None) is None else f"{plain}-{ambient.new_uuid().hex[:12]}"
+
+    def _plain_location(self, wanted: TableName) -> str:
         base = self.warehouse
         below: tuple[str, ...] = wanted.parts
         if self.namespace_exists(wanted.namespace):
             own = self.load_namespace_properties(wanted.namespace).get("location")
             if own is not None:
                 base, below = own, (wanted.name,)
-        plain = locations.join(base, *below)
-        # A renamed or dropped table's files stay in the folder of its old name. Two tables in one folder would take
-        # each other's files for orphans.
-        return plain if next(self.store.list(plain), None) is None else f"{plain}-{ambient.new_uuid().hex[:12]}"
+        return locations.join(base, *below)
 
 
 class PointerCommitter(Committer):

@@ -265,17 +265,20 @@ class SqlCatalog(PointerCatalog):
     def place(self, name: Name, placed: Placed) -> None:
         wanted = table_name(name)
         self._require_namespace(wanted.namespace)
-        if not self._has_type:
-            raise Unsupported(
-                f"this catalog's tables have no column iceberg_type, and so no place for {placed.format} tables",
-                hint="ALTER TABLE iceberg_tables ADD COLUMN iceberg_type VARCHAR(5), as Iceberg's catalog does",
-            )
+        self._require_type(placed.format)
         row = {**self._new_row(wanted, placed.location), "iceberg_type": _OTHERS[placed.format]}
         try:
             with self._writing() as connection:
                 connection.execute(sa.insert(_TABLES).values(**row))
         except IntegrityError:
             raise table_exists_already(wanted) from None
+
+    def _require_type(self, format_name: str) -> None:
+        if not self._has_type:
+            raise Unsupported(
+                f"this catalog's tables have no column iceberg_type, and so no place for {format_name} tables",
+                hint="ALTER TABLE iceberg_tables ADD COLUMN iceberg_type VARCHAR(5), as Iceberg's catalog does",
+            )
 
     def _displace(self, name: TableName) -> Placed | None:
         if not self._has_type:
@@ -285,6 +288,19 @@ class SqlCatalog(PointerCatalog):
             if found is not None:
                 connection.execute(sa.delete(_TABLES).where(self._row(name)))
         return found
+
+    def _exchange(self, name: TableName, old: str | Placed, new: str | Placed) -> bool:
+        self._require_type(LANCE)
+        before, after = _stored(old), _stored(new)
+        known = [self._row(name), _TABLES.c.metadata_location == before[1]]
+        known.append(self._iceberg_table() if isinstance(old, str) else _TABLES.c.iceberg_type == before[0])
+        change = (
+            sa.update(_TABLES)
+            .where(*known)
+            .values(iceberg_type=after[0], metadata_location=after[1], previous_metadata_location=None)
+        )
+        with self._writing() as connection:
+            return bool(connection.execute(change).rowcount == 1)
 
     def _names_below(self, folder: str) -> list[str]:
         """Of all catalogs in the database: those of another name may hold the same files."""
@@ -360,6 +376,11 @@ class SqlCatalog(PointerCatalog):
             hint="check that the database is up",
             applied=applied,
         )
+
+
+def _stored(table: str | Placed) -> tuple[str, str]:
+    """The type and the location in a table's row."""
+    return (_TABLE, table) if isinstance(table, str) else (_OTHERS[table.format], table.location)
 
 
 def _checked_properties(properties: Mapping[str, str] | None) -> dict[str, str]:

@@ -69,6 +69,17 @@ def commit(history: History, change: Change, *, attempts: int = ATTEMPTS) -> Lan
     raise CommitFailed(f"{attempts} other commits came first", hint="try again when fewer writers are at work")
 
 
+def follow(history: History, base: LanceVersion, made: Next, transaction: Transaction) -> LanceVersion:
+    """Make a version the one after `base`, and after no other; CommitFailed if another was first."""
+    place = _write_transaction(history, transaction)
+    found = _publish(history, made, transaction, base.naming)
+    if found is None:
+        with suppress(FrazilError):
+            history.store.delete(place)
+        raise CommitFailed(f"another version came after {base.version}", hint="make the change again on the newest")
+    return found
+
+
 def create(history: History, manifest: Manifest, transaction: Transaction) -> LanceVersion:
     """Make the first version of a table; AlreadyExists if there is one."""
     if history.newest() is not None:

@@ -72,10 +72,14 @@ def known_as(store: Store, location: str) -> Hashable:
     return uri, None if options is None else tuple(sorted(options.items()))
 
 
-def read_all(reader: Any, ref: FileRef, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """All rows of a file."""
+def read_rows(reader: Any, ref: FileRef, span: tuple[int, int] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """All rows of a file, or those from one offset up to another."""
     with _errors(ref.location):
-        yield from reader.read_all(batch_size=batch_rows).to_batches()
+        if span is None:
+            yield from reader.read_all(batch_size=batch_rows).to_batches()
+        else:
+            start, stop = span
+            yield from reader.read_range(start, stop - start, batch_size=batch_rows).to_batches()
 
 
 def take_rows(reader: Any, ref: FileRef, offsets: Sequence[int]) -> pa.Table:
@@ -200,7 +204,7 @@ def _translated(error: BaseException, location: str) -> Exception:
     lower = told.lower()
     if "not found" in lower or "no such file" in lower:
         return FileMissing(f"the Lance data file {location} is missing", hint="restore the file, or an earlier version")
-    if "not supported" in lower or "v1 metadata" in lower:
+    if any(text in lower for text in ("not supported", "v1 metadata", "unknown lance storage version")):
         return Unsupported(f"the Lance data file {location}: {told}", hint="see the versions of data files")
     if "permission" in lower or "access denied" in lower or "no space" in lower:
         return StoreError(f"{location}: {told}", hint="check the disk or the bucket, and its permissions")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.errors import UnsupportedVersion
+from frazil.errors import Unsupported, UnsupportedVersion
 from frazil.lance.proto.messages import Manifest
 
 DELETION_FILES = 1
@@ -12,6 +12,11 @@ TABLE_CONFIG = 8
 BASE_PATHS = 16
 NO_TRANSACTION_FILES = 32
 COVERING_INDICES = 128
+
+SEALED = 1 << 62
+"""Ours, and only for writers: the table is elsewhere now, and this is the last version of what it was."""
+MOVED_TO = "frazil.moved-to"
+"""The metadata of a sealed table that says where it is."""
 
 UNDERSTOOD = (
     DELETION_FILES | STABLE_ROW_IDS | OLD_V2_FILES | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILES | COVERING_INDICES
@@ -32,6 +37,11 @@ def check_readable(manifest: Manifest) -> None:
 def check_writable(manifest: Manifest) -> None:
     """Refuse to write to a table that we could damage."""
     check_readable(manifest)
+    if is_sealed(manifest):
+        raise Unsupported(
+            f"the Lance table was converted, and is {manifest.table_metadata.get(MOVED_TO, 'elsewhere')} now",
+            hint="open it again by its name; if the conversion did not end, converting it to lance makes it as before",
+        )
     _check(manifest.writer_feature_flags, "write")
 
 
@@ -45,6 +55,11 @@ def _check(flags: int, verb: str) -> None:
             hint="a newer release of frazil may know them; pylance can take the feature out of the table",
             flags=bits,
         )
+
+
+def is_sealed(manifest: Manifest) -> bool:
+    """Whether this is the last version of a table that is elsewhere now."""
+    return bool(manifest.writer_feature_flags & SEALED)
 
 
 def set_flags(manifest: Manifest) -> None:

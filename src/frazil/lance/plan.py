@@ -32,7 +32,7 @@ ALL_ROWS = AlwaysTrue()
 
 @dataclass(frozen=True, slots=True)
 class FragmentTask:
-    """One fragment to read."""
+    """One fragment to read, or some of its rows."""
 
     fragment_id: int
     files: tuple[FileRef, ...]
@@ -44,11 +44,20 @@ class FragmentTask:
     row_ids: bytes | None = field(default=None, repr=False)
     created_at: bytes | None = field(default=None, repr=False)
     last_updated: bytes | None = field(default=None, repr=False)
+    span: tuple[int, int] | None = None
+    """Which rows of it, from one offset up to another; None for all."""
 
     @property
     def rows(self) -> int:
-        """How many rows are left of it."""
+        """How many rows are left of the whole fragment."""
         return self.physical_rows - (self.deletions.count if self.deletions else 0)
+
+    def parts(self, rows: int) -> list[FragmentTask]:
+        """The same rows as tasks of at most so many each; a fragment that does not know its rows stays whole."""
+        if self.span is not None or self.physical_rows <= rows:
+            return [self]
+        starts = range(0, self.physical_rows, rows)
+        return [replace(self, span=(start, min(start + rows, self.physical_rows))) for start in starts]
 
 
 @dataclass(frozen=True)

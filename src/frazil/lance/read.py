@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from frazil.errors import MalformedData, Unsupported
 from frazil.io.store import Store
-from frazil.lance.data_files import FileRef, known_as, open_reader, read_all, take_rows
+from frazil.lance.data_files import FileRef, known_as, open_reader, read_rows, take_rows
 from frazil.lance.deletions import read_deletions
 from frazil.lance.file_columns import FileColumns, file_columns
 from frazil.lance.plan import (
@@ -109,7 +109,7 @@ class FragmentReader:
         kept = self.matching(task)
         if kept is not None and not len(kept):
             return
-        if kept is not None and len(kept) < TAKE_BELOW * max(task.physical_rows, 1):
+        if kept is not None and len(kept) < TAKE_BELOW * max(len(self._offsets(task)), 1):
             for start in range(0, len(kept), self.plan.batch_rows):
                 yield from self.rows(task, kept[start : start + self.plan.batch_rows]).to_batches()
             return
@@ -147,13 +147,13 @@ class FragmentReader:
 
     def count(self, task: FragmentTask) -> int:
         """How many rows a fragment gives: without a filter, from the manifest alone."""
-        if isinstance(self.plan.where, AlwaysTrue) and task.physical_rows:
+        if isinstance(self.plan.where, AlwaysTrue) and task.physical_rows and task.span is None:
             return task.rows
         kept = self.matching(task)
-        return self._physical_rows(task) if kept is None else len(kept)
+        return len(self._offsets(task)) if kept is None else len(kept)
 
     def matching(self, task: FragmentTask) -> Offsets | None:
-        """The offsets of the rows that are not deleted and match; None for all."""
+        """The offsets of the rows of a task that are not deleted and match; None for all of them."""
         deleted = read_deletions(self.store, task.deletions)
         if len(deleted) and int(deleted[-1]) >= self._physical_rows(task):
             raise MalformedData(
@@ -163,7 +163,9 @@ class FragmentReader:
         if isinstance(self.plan.where, AlwaysTrue):
             if not len(deleted):
                 return None
-            return np.delete(np.arange(self._physical_rows(task)), deleted)
+            every = self._offsets(task)
+            low, high = np.searchsorted(deleted, (every.start, every.stop))
+            return np.delete(np.asarray(every), deleted[low:high] - every.start)
         if isinstance(self.plan.where, AlwaysFalse):
             return np.empty(0, np.int64)
         found = [np.empty(0, np.int64)]
@@ -176,18 +178,24 @@ class FragmentReader:
         offsets = np.concatenate(found)
         return offsets[~np.isin(offsets, deleted, assume_unique=True)] if len(deleted) else offsets
 
+    def offsets(self, task: FragmentTask) -> Offsets:
+        """The offsets of the rows of a task that are not deleted and match."""
+        found = self.matching(task)
+        return np.asarray(self._offsets(task)) if found is None else found
+
     def _scan(
         self, task: FragmentTask, nodes: Sequence[Node], batch_rows: int | None = None
     ) -> Iterator[tuple[int, int, list[pa.Array]]]:
-        """All physical rows of some columns: where a batch begins, its length, its arrays."""
+        """All physical rows of a task, of some columns: where a batch begins, its length, its arrays."""
         sources = self._sources(task, nodes)
-        start = 0
+        wanted = self._offsets(task) if task.span is not None or task.physical_rows else None
+        start = 0 if wanted is None else wanted.start
         for count, batches in self._batches(task, sources, batch_rows or self.plan.batch_rows):
             yield start, count, [_build(node, sources, batches, count) for node in nodes]
             start += count
-        if task.physical_rows and start != task.physical_rows:
+        if wanted is not None and start != wanted.stop:
             raise MalformedData(
-                f"fragment {task.fragment_id} has {start} rows, and the manifest says {task.physical_rows}",
+                f"fragment {task.fragment_id} has {start} rows, and the manifest says {wanted.stop}",
                 hint="the table is damaged; open an earlier version of it",
             )
 
@@ -195,9 +203,9 @@ class FragmentReader:
         self, task: FragmentTask, sources: Sequence[_Source], batch_rows: int
     ) -> Iterator[tuple[int, list[pa.RecordBatch | None]]]:
         if sources:
-            yield from _aligned([read_all(one.reader, one.ref, batch_rows) for one in sources])
+            yield from _aligned([read_rows(one.reader, one.ref, task.span, batch_rows) for one in sources])
             return
-        rows = self._physical_rows(task)
+        rows = len(self._offsets(task))
         for start in range(0, rows, batch_rows):
             yield min(batch_rows, rows - start), []
 
@@ -231,6 +239,10 @@ class FragmentReader:
             schema = open_reader(self.store, ref, None).metadata().schema
             _schemas.put(key, schema)
         return schema
+
+    def _offsets(self, task: FragmentTask) -> range:
+        """The offsets of a task's rows, deleted ones included."""
+        return range(self._physical_rows(task)) if task.span is None else range(*task.span)
 
     def _physical_rows(self, task: FragmentTask) -> int:
         if task.physical_rows or not task.files:

@@ -234,7 +234,14 @@ class LanceTable:
     # Writing, for small jobs.
 
     def append(self, rows: Any, *, snapshot_properties: Mapping[str, str] | None = None) -> LanceVersion:
-        """Add rows: an Arrow table or reader, a pandas frame, or a list of dicts."""
+        """Add rows: an Arrow table or reader, a pandas frame, a list of dicts, or a Spark DataFrame.
+
+        Rows of a DataFrame of Spark are written by its workers.
+        """
+        if hasattr(rows, "sparkSession"):
+            from frazil.spark.lance.append import APPEND, write_frame
+
+            return write_frame(self, rows, APPEND, snapshot_properties)
         from frazil.lance.operations.append import append
 
         return self._moved(append(self._history(), self._version, rows, snapshot_properties))
@@ -246,6 +253,10 @@ class LanceTable:
         from frazil.lance.operations.append import overwrite
         from frazil.lance.operations.replace import replace_rows
 
+        if where is None and schema is None and hasattr(rows, "sparkSession"):
+            from frazil.spark.lance.append import ALL, write_frame
+
+            return write_frame(self, rows, ALL, None)
         if where is None:
             return self._moved(overwrite(self._history(), self._version, rows, schema))
         if schema is not None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from frazil.catalog.definition import TableDefinition
 from frazil.catalog.folder_table import FolderCommitter
-from frazil.catalog.formats import open_placed, recognise
+from frazil.catalog.formats import open_placed, table_in
 from frazil.catalog.names import TableName
 from frazil.catalog.staged import StagedTable
-from frazil.errors import InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
+from frazil.errors import InvalidArgument, TableAlreadyExists
 from frazil.iceberg.committer import TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.table import IcebergTable
@@ -45,14 +45,9 @@ def location_of(name: str) -> str:
 
 def open_path(store: Store, name: str) -> IcebergTable | LanceTable | MixedTable:
     """The table at a location, of any format: a folder, or exactly the one of a metadata file; TableNotFound."""
-    try:
-        return open_iceberg(store, name)
-    except (TableNotFound, Unsupported):
-        place = location_of(name)
-        placed = recognise(store, place)
-        if placed is None:
-            raise
-        return open_placed(store, placed, place)
+    place = location_of(name)
+    placed = table_in(store, place)
+    return open_iceberg(store, name) if placed is None else open_placed(store, placed, place)
 
 
 def open_iceberg(store: Store, name: str) -> IcebergTable:
@@ -63,7 +58,7 @@ def open_iceberg(store: Store, name: str) -> IcebergTable:
 
 def refuse_taken(store: Store, place: str) -> None:
     """TableAlreadyExists if there is a table of any format at a location."""
-    if FolderCommitter(store, place).exists() or recognise(store, place) is not None:
+    if FolderCommitter(store, place).exists() or table_in(store, place) is not None:
         raise TableAlreadyExists(f"there is a table in {place}", hint="append to it, or overwrite its rows")
 
 

@@ -17,7 +17,7 @@ from frazil.lance.plan import ScanPlan
 from frazil.lance.read import FragmentReader
 from frazil.lance.version import LanceVersion
 from frazil.model.expressions import Expression
-from frazil.spark.lance.scan import scan_plan, task_bytes
+from frazil.spark.lance.scan import in_parts, scan_plan, task_bytes
 from frazil.spark.scan.arrow import dealt, frame_of_chunks
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ class MatchingRows:
         for batch in batches:
             for chunk in batch.column(0).to_pylist():
                 for task in pickle.loads(chunk):  # noqa: S301 - pickled by the driver
-                    found = reader.matching(task)
-                    offsets = np.arange(task.physical_rows) if found is None else found
+                    offsets = reader.offsets(task)
                     if len(offsets):
                         arrays = [pa.array([task.fragment_id], pa.int64()), pa.array([serialize32(offsets)])]
                         yield pa.RecordBatch.from_arrays(arrays, names=["fragment", "offsets"])
@@ -49,10 +48,14 @@ class MatchingRows:
 def matching_rows(spark: SparkSession, store: Store, version: LanceVersion, where: Expression) -> dict[int, Offsets]:
     """The offsets of rows that a bound filter is true for, by fragment."""
     plan = scan_plan(version, (), where)
-    chunks = dealt(plan.fragments, task_bytes, spark.sparkContext.defaultParallelism)
+    parallelism = spark.sparkContext.defaultParallelism
+    chunks = dealt(in_parts(plan.fragments, parallelism), task_bytes, parallelism)
     if not chunks:
         return {}
     rows = MatchingRows(store, replace(plan, fragments=()))
     found = frame_of_chunks(rows, chunks, spark, "fragment bigint, offsets binary").toArrow()
     pairs = zip(found.column(0).to_pylist(), found.column(1).to_pylist(), strict=True)
-    return {fragment: deserialize32(data) for fragment, data in pairs}
+    parts: dict[int, list[Offsets]] = {}
+    for fragment, data in pairs:
+        parts.setdefault(fragment, []).append(deserialize32(data))
+    return {fragment: np.sort(np.concatenate(found)) for fragment, found in parts.items()}

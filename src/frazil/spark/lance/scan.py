@@ -29,14 +29,14 @@ from frazil.lance.plan import (
 )
 from frazil.lance.read import FragmentReader
 from frazil.lance.scan import fragment_tasks
+from frazil.lance.values import to_model
 from frazil.lance.version import LanceVersion
 from frazil.model.binding import bound_predicates
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.model.schema import Schema
 from frazil.model.stats_evaluator import ColumnStats, StatsTable, might_match
 from frazil.model.types import LongType, NestedField, StringType
-from frazil.spark.lance.values import to_model
-from frazil.spark.scan.arrow import BATCH_ROWS, NO_COLUMNS, as_told, dealt, frame_of_chunks, held_struct
+from frazil.spark.scan.arrow import BATCH_ROWS, CHUNK_BYTES, NO_COLUMNS, as_told, dealt, frame_of_chunks, held_struct
 from frazil.spark.scan.filters import wider_row_filter
 from frazil.spark.scan.native import output_struct
 from frazil.spark.scan.scans import ScanRelation, arrow_document
@@ -63,6 +63,8 @@ HIDDEN = {
 _READ_AS = {HIDDEN[POS].id: ROW_ADDRESS, HIDDEN[STABLE_ID].id: ROW_ID}
 _LINEAGE = frozenset({ROW_ID, CREATED_AT, LAST_UPDATED})
 _OFFSET = np.uint64(0xFFFFFFFF)
+PART_ROWS = 65_536
+"""Fragments are not cut into parts of fewer rows."""
 
 
 def column_named(schema: Schema, name: str) -> NestedField:
@@ -195,10 +197,21 @@ def fragments_frame(
     """The rows of a plan, with columns of the types (Spark's JSON) that are told."""
     rows = FragmentRows(store, replace(plan, fragments=()), wanted)
     schema = held_struct(told or [{"name": NO_COLUMNS, "type": "boolean", "nullable": True, "metadata": {}}])
-    chunks = dealt(plan.fragments, task_bytes, parallelism)
+    chunks = dealt(in_parts(plan.fragments, parallelism), task_bytes, parallelism)
     return as_told(frame_of_chunks(rows, chunks, session, schema), told, session)
+
+
+def in_parts(tasks: Sequence[FragmentTask], parallelism: int) -> list[FragmentTask]:
+    """Large fragments as several tasks each, so that all cores have work where there are few of them."""
+    share = max(min(sum(map(task_bytes, tasks)) // max(parallelism, 1), CHUNK_BYTES), 1)
+    found: list[FragmentTask] = []
+    for task in tasks:
+        pieces = max(1, min(-(-task_bytes(task) // share), task.physical_rows // PART_ROWS))
+        found += task.parts(-(-task.physical_rows // pieces))
+    return found
 
 
 def task_bytes(task: FragmentTask) -> int:
     """How much a task reads at most."""
-    return sum(file.size for file in task.files)
+    size = sum(file.size for file in task.files)
+    return size if task.span is None else size * (task.span[1] - task.span[0]) // task.physical_rows

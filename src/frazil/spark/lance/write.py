@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from frazil.io.store import Store
 from frazil.lance.proto.messages import DataFragment
+from frazil.lance.values import from_model
 from frazil.lance.write import FileTarget, FragmentWriter, remove_job
 from frazil.model.conform import conform
 from frazil.model.schema import Schema
 from frazil.spark.changes.delta import with_lineage
-from frazil.spark.lance.values import from_model
 from frazil.spark.write.arrow import with_known_columns
 from frazil.spark.write.from_spark import from_spark
 from frazil.spark.write.rows import by_position

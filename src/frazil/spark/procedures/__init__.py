@@ -11,14 +11,16 @@ import pyarrow as pa
 from frazil.catalog.formats import ICEBERG
 from frazil.errors import InvalidArgument, NotFound, Unsupported
 from frazil.spark.formats import format_named
-from frazil.spark.procedures import history, registration, upkeep
+from frazil.spark.procedures import conversion, history, registration, upkeep
 from frazil.spark.procedures.procedure import Procedure, Run, table_argument
 
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
 
 PROCEDURES: dict[str, Procedure] = {
-    procedure.name: procedure for module in (history, registration, upkeep) for procedure in module.PROCEDURES
+    procedure.name: procedure
+    for module in (conversion, history, registration, upkeep)
+    for procedure in module.PROCEDURES
 }
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _Task = TypeVar("_Task")
 BATCH_ROWS = 32_768
 _CHUNKS_PER_CORE = 4
-_CHUNK_BYTES = 64 << 20
+CHUNK_BYTES = 64 << 20
 NO_COLUMNS = "_frazil_nothing"
 _NANOSECONDS = ("timestamp_ntz(9)", "timestamp_ltz(9)")
 
@@ -185,7 +185,7 @@ def dealt(tasks: Sequence[_Task], size: Callable[[_Task], int], parallelism: int
 
     if not tasks:
         return []
-    count = max(parallelism * _CHUNKS_PER_CORE, sum(map(size, tasks)) // _CHUNK_BYTES)
+    count = max(parallelism * _CHUNKS_PER_CORE, sum(map(size, tasks)) // CHUNK_BYTES)
     chunks: list[list[_Task]] = [[] for _ in range(min(len(tasks), count))]
     heap = [(0, number) for number in range(len(chunks))]
     for task in sorted(tasks, key=lambda item: -size(item)):

@@ -1,4 +1,4 @@
-"""Lance's columns in the types of Frazil's model, in which Spark holds them, and back.
+"""Lance's columns in the types of Frazil's model, which other engines and formats know, and back.
 
 Lance has all of Arrow's types: vectors are lists there and back again, dictionaries their values, unsigned numbers the
 next wider ones, durations numbers of their unit.
@@ -49,7 +49,8 @@ def to_model(array: pa.Array, type_: Type) -> pa.Array:
         return array.cast(wanted)
     except pa.ArrowException as error:
         raise InvalidValue(
-            f"a value of type {array.type} does not fit {type_}: {error}", hint="read the column without Spark"
+            f"a value of type {array.type} does not fit {type_}: {error}",
+            hint="read it as Lance has it: scan().to_arrow()",
         ) from error
 
 
