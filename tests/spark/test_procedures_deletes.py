@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -11,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from frazil.errors import CommitConflict, InvalidArgument
 from frazil.iceberg.rewritten import ConvertedDeleteFiles
 from frazil.spark.upkeep import convert_equality_deletes as conversion
+from frazil.spark.upkeep import rewrite_position_delete_files as delete_rewrite
 from tests.iceberg.delete_kinds import again, kinds_of, rows_at, rows_at_all, same_rows
 from tests.iceberg.test_delete_conversion import delete_keys
 
@@ -75,6 +77,32 @@ def test_positions_become_vectors(spark, sql, name, short, made):
     assert spark_rows(spark, name) == before
     with pytest.raises(InvalidArgument, match="rewrite-some"):
         sql(f"{call}, options => map('rewrite-some', 'true'))")
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["procedure", "method"])
+def test_deletes_of_many_partitions_are_rewritten_by_workers(spark, sql, name, short, made, monkeypatch, version, how):
+    modes = {"write.delete.mode": "merge-on-read", "write.delete.granularity": "partition"}
+    table = made(2, partition_by=["part"], properties=modes)
+    table.append([row for part in range(6) for row in rows(*range(20), part=part)])
+    for number in (1, 2, 3):
+        sql(f"DELETE FROM {name} WHERE id = {number}")
+    if version == 3:
+        table.refresh().upgrade_format_version().to(3).commit()
+    before = spark_rows(spark, name)
+    monkeypatch.setattr(delete_rewrite, "in_process", None)  # whoever calls it fails
+    if how == "method":
+        done = astuple(table.rewrite_position_delete_files(options={"min-input-files": "2"}, spark=spark))
+    else:
+        [done] = sql(
+            f"CALL lake.system.rewrite_position_delete_files("
+            f"table => '{short}', options => map('min-input-files', '2'))"
+        )
+    assert tuple(done)[:2] == (18, 6)
+    assert kinds_of(table) == ["vector" if version == 3 else "positions"] * 6
+    assert spark_rows(spark, name) == before
+    assert sorted(table.refresh().scan().to_arrow().to_pylist(), key=repr) == before
+    assert len(before) == 6 * 17
 
 
 def test_positions_are_joined(spark, sql, name, short, made):

@@ -520,13 +520,19 @@ class IcebergTable(Changes, SelfOptimizing):
         where: str | Expression | None = None,
         options: Mapping[str, str] | None = None,
         *,
+        spark: Any = None,
         branch: str = MAIN,
     ) -> RewrittenDeleteFiles:
-        """Compact position delete files, in this process: in format version 3 they become deletion vectors, in version
-        2 those of a partition are joined as `write.delete.granularity` says. Deletes of files that are gone go.
+        """Compact position delete files: in format version 3 they become deletion vectors, in version 2 those of a
+        partition are joined as `write.delete.granularity` says. Deletes of files that are gone go. It is done in this
+        process, or by the workers of a Spark session, if one is given.
 
         The arguments are those of Iceberg's procedure. Only partitions that may hold rows that match are looked at.
         """
+        if spark is not None:
+            from frazil.spark.changes.builder import rewrite_deletes_on_spark
+
+            return rewrite_deletes_on_spark(self, where, options, spark, branch)
         from frazil.iceberg.delete_rewrite import rewrite_position_delete_files
 
         return rewrite_position_delete_files(self, as_expression(where), options or {}, branch)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from frazil import ambient
 from frazil.errors import InvalidArgument
 from frazil.iceberg.refs import MAIN
-from frazil.iceberg.rewritten import ConvertedDeleteFiles, RewrittenDataFiles
+from frazil.iceberg.rewritten import ConvertedDeleteFiles, RewrittenDataFiles, RewrittenDeleteFiles
 from frazil.iceberg.row_changes import RowChanges
 from frazil.lake import connect
 from frazil.spark.attach import attach, bridges_of
@@ -85,6 +85,19 @@ def convert_on_spark(
     from frazil.spark.upkeep.convert_equality_deletes import convert_equality_deletes
 
     return convert_equality_deletes(any_bridge(spark), spark, on_branch(table, branch), where, options)
+
+
+def rewrite_deletes_on_spark(
+    table: IcebergTable,
+    where: str | Expression | None,
+    options: Mapping[str, str] | None,
+    spark: SparkSession,
+    branch: str,
+) -> RewrittenDeleteFiles:
+    """Compaction of position delete files."""
+    from frazil.spark.upkeep.rewrite_position_delete_files import rewrite_position_delete_files
+
+    return rewrite_position_delete_files(spark, table, where, options or {}, branch)
 
 
 @dataclass(frozen=True)

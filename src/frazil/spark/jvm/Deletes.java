@@ -110,15 +110,16 @@ public class FrazilReader extends scala.runtime.AbstractFunction1 implements jav
 public class FrazilKeys implements java.io.Serializable {
   public static final long serialVersionUID = 1L, NULL = -7046029254386353131L;
   final int[] columns; final DataType[] types; final boolean exact;        // exact: a hash is of one value only, or of null
-  final long[] bits, slots, seqs; final int[] which; final byte[][] keys; long nullSeq = 0L;
+  final long[] bits, slots, seqs; final int[] which, ends; byte[] keys = new byte[0]; long nullSeq = 0L;   // keys one after the other: quick to send
   public FrazilKeys(int[] columns, DataType[] types, Object[][] values, Object[] sequences) {
     this.columns = columns; this.types = types;
     exact = types.length == 1 && (ints(types[0]) || longs(types[0]));
     int n = sequences.length, size = Math.max(16, Integer.highestOneBit(Math.max(1, n)) * 4);
     bits = new long[size / 8]; slots = new long[size]; seqs = new long[size];   // open addressing; sequence numbers of deletes are above 0
-    which = new int[exact ? 0 : size]; keys = new byte[exact ? 0 : n][];
+    which = new int[exact ? 0 : size]; ends = new int[exact ? 0 : n + 1];
     UnsafeProjection project = exact ? null : UnsafeProjection.create(types);
     Object[] key = new Object[types.length];
+    int known = 0;
     for (int i = 0; i < n; i++) {
       long h = 0L, sequence = ((Long) sequences[i]).longValue();
       for (int c = 0; c < key.length; c++) { key[c] = values[c][i]; h = mix(h, of(key[c])); }
@@ -126,8 +127,13 @@ public class FrazilKeys implements java.io.Serializable {
       if (exact && key[0] == null) { nullSeq = Math.max(nullSeq, sequence); continue; }
       InternalRow row = new GenericInternalRow(key);
       int at = find(h, project, row);
-      if (!exact && seqs[at] == 0L) { which[at] = i; keys[i] = project.apply(row).copy().getBytes(); }
+      if (!exact && seqs[at] == 0L) { which[at] = known; add(project.apply(row), known++); }
       slots[at] = h; seqs[at] = Math.max(seqs[at], sequence); } }
+  void add(UnsafeRow row, int number) {
+    int from = ends[number], size = row.getSizeInBytes();
+    if (keys.length < from + size) keys = Arrays.copyOf(keys, Math.max(2 * keys.length, from + size));
+    Platform.copyMemory(row.getBaseObject(), row.getBaseOffset(), keys, Platform.BYTE_ARRAY_OFFSET + from, size);
+    ends[number + 1] = from + size; }
   static boolean ints(DataType t) { return t instanceof IntegerType || t instanceof DateType; }
   static boolean longs(DataType t) { return t instanceof LongType || t instanceof TimestampType || t instanceof TimestampNTZType; }
   static long mix(long h, long value) { h = h * 31L + value; h = (h ^ h >>> 32) * NULL; return h ^ h >>> 29; }
@@ -136,11 +142,12 @@ public class FrazilKeys implements java.io.Serializable {
   /** Where a key is, or would be: `key` tells it apart from others of its hash, out of `row` if that is needed. */
   int find(long h, UnsafeProjection key, InternalRow row) {
     int at = (int) (h >>> 32) & slots.length - 1;
-    while (seqs[at] != 0L && (slots[at] != h || !exact && !same(keys[which[at]], key.apply(row)))) at = at + 1 & slots.length - 1;
+    while (seqs[at] != 0L && (slots[at] != h || !exact && !same(which[at], key.apply(row)))) at = at + 1 & slots.length - 1;
     return at; }
-  static boolean same(byte[] key, UnsafeRow row) {
-    return key.length == row.getSizeInBytes() && org.apache.spark.unsafe.array.ByteArrayMethods.arrayEquals(
-      key, Platform.BYTE_ARRAY_OFFSET, row.getBaseObject(), row.getBaseOffset(), key.length); }
+  boolean same(int number, UnsafeRow row) {
+    int from = ends[number], size = row.getSizeInBytes();
+    return ends[number + 1] - from == size && org.apache.spark.unsafe.array.ByteArrayMethods.arrayEquals(
+      keys, Platform.BYTE_ARRAY_OFFSET + from, row.getBaseObject(), row.getBaseOffset(), size); }
   /** The hash of a value: equal values have equal ones. */
   static long of(Object v) {
     if (v == null) return NULL;

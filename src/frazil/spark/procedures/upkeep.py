@@ -22,6 +22,7 @@ from frazil.spark.procedures.procedure import (
 )
 from frazil.spark.upkeep.convert_equality_deletes import convert_equality_deletes
 from frazil.spark.upkeep.rewrite_data_files import rewrite_data_files
+from frazil.spark.upkeep.rewrite_position_delete_files import rewrite_position_delete_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +85,7 @@ def _rewrite_position_delete_files(
     bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments
 ) -> Sequence[Row]:
     options = text_map("options", given["options"])
-    result = table.rewrite_position_delete_files(given["where"], options, branch=given["branch"] or MAIN)
+    result = rewrite_position_delete_files(spark, table, given["where"], options, given["branch"] or MAIN)
     bridge.refresh(table.identifier)
     return [astuple(result)]
 
