@@ -92,7 +92,7 @@ def test_deletes_of_many_partitions_are_rewritten_by_workers(spark, sql, name, s
     before = spark_rows(spark, name)
     monkeypatch.setattr(delete_rewrite, "in_process", None)  # whoever calls it fails
     if how == "method":
-        done = astuple(table.rewrite_position_delete_files(options={"min-input-files": "2"}, spark=spark))
+        done = astuple(table.refresh().rewrite_position_delete_files(options={"min-input-files": "2"}, spark=spark))
     else:
         [done] = sql(
             f"CALL lake.system.rewrite_position_delete_files("
