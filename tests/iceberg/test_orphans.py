@@ -42,6 +42,9 @@ def clock() -> Iterator[ambient.Ambient]:
         yield made
 
 
+MOMENT = pa.timestamp("ms", "UTC")
+
+
 def plant(table: IcebergTable, name: str) -> str:
     """A file that nobody knows of."""
     location = f"{table.location}/{name}"
@@ -294,6 +297,21 @@ def test_another_authority_is_an_error_unless_told_otherwise():
     assert table.remove_orphan_files(**same, **dry).orphan_file_locations == [stray]
     deleted = table.remove_orphan_files(prefix_mismatch_mode="DELETE").orphan_file_locations
     assert sorted(deleted) == sorted([listed, stray])
+
+
+def test_a_given_list_may_hold_files_of_other_stores():
+    """The same path in another bucket is another file, of which this table knows nothing."""
+    table = new_table()
+    table.append(rows_of(1))
+    ambient.sleep(4 * DAY)
+    path = table.location.partition("://")[2].partition("/")[2]
+    here, there = f"{table.location}/data/stray", f"memory://elsewhere/{path}/data/theirs"
+    listed = pa.table(
+        {"file_path": [here, there, f"hdfs://n/{path}/data/x"], "last_modified": pa.array([0] * 3, MOMENT)}
+    )
+    for mode in ("ERROR", "IGNORE", "DELETE"):
+        found = table.remove_orphan_files(files=listed, dry_run=True, prefix_mismatch_mode=mode)
+        assert found.orphan_file_locations == [here]
 
 
 def test_another_scheme_is_an_error_unless_told_otherwise():

@@ -234,6 +234,8 @@ class _Listing:
     """Old files of a folder, by prefix, that nobody was seen to need yet. Column `key` is the path to compare."""
 
     names: Names
+    own: Prefix
+    """Of the folder."""
     left: dict[Prefix, pa.Table]
     metadata_files: dict[str, dict[str, int]]
     """Metadata files by the folder of their table, and when each was written: by path, young ones too."""
@@ -262,7 +264,10 @@ class _Listing:
             if keyed.num_rows:
                 for prefix, rows in search.names.split(keyed["location"].combine_chunks()).items():
                     left.setdefault(prefix, []).append(keyed.take(rows))
-        return cls(search.names, {prefix: pa.concat_tables(found) for prefix, found in left.items()}, metadata_files)
+        (own,) = search.names.split(pa.array([folder], pa.string()))
+        return cls(
+            search.names, own, {prefix: pa.concat_tables(found) for prefix, found in left.items()}, metadata_files
+        )
 
     def subtract(self, needed: pa.Array) -> None:
         """Take off what is needed; what is needed under another prefix becomes a doubt."""
@@ -321,8 +326,15 @@ class _Listing:
                 "such files, DELETE deletes them for good",
             )
 
+    def _is_own(self, prefix: Prefix) -> bool:
+        return (self.own.scheme or "file", self.own.authority) == (prefix.scheme or "file", prefix.authority)
+
     def files(self) -> pa.Table:
-        """What is left."""
+        """What is left. Under another prefix than the folder's only what there were doubts about is meant."""
+        for prefix in [prefix for prefix in self.left if not self._is_own(prefix)]:
+            meant = [keys for _, listed, keys in self.doubts if listed == prefix]
+            known = pa.concat_arrays(meant) if meant else pa.array([], pa.string())
+            self.left[prefix] = self.left[prefix].filter(pc.is_in(self.left[prefix]["key"], value_set=known))
         tables = [table.select(_FILES.names) for table in self.left.values() if table.num_rows]
         return pa.concat_tables(tables) if tables else _FILES.empty_table()
 

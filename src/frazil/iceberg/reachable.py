@@ -19,7 +19,7 @@ from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.data_file import Content
 from frazil.iceberg.entries import Entries
 from frazil.iceberg.manifest import REQUIRED
-from frazil.iceberg.manifest_list import ManifestFile, read_manifest_list
+from frazil.iceberg.manifest_list import DELETES, ManifestFile, read_manifest_list
 from frazil.iceberg.manifest_reader import ManifestCache, ManifestReader
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.partition_types import partition_type
@@ -118,8 +118,16 @@ class Reachability:
         for live in self._live(manifests):
             yield live.column(ids.FILE_PATH)
 
-    def _live(self, manifests: Sequence[ManifestFile]) -> Iterator[Entries]:
-        for entries in self._reader.read(manifests, _COLUMNS):
+    def equality_ids(self, manifests: Sequence[ManifestFile]) -> set[int]:
+        """The columns that live equality deletes of manifests compare."""
+        of_deletes = [one for one in manifests if one.content == DELETES]
+        found: set[int] = set()
+        for live in self._live(of_deletes, _COLUMNS | {ids.EQUALITY_IDS}):
+            found.update(pc.unique(live.column(ids.EQUALITY_IDS).flatten()).to_pylist())
+        return found
+
+    def _live(self, manifests: Sequence[ManifestFile], columns: frozenset[int] = _COLUMNS) -> Iterator[Entries]:
+        for entries in self._reader.read(manifests, columns):
             yield entries.filter(entries.live)
 
     def only_expired(self, expired: Sequence[Snapshot], retained: Sequence[Snapshot], *, content: bool = True) -> Files:

@@ -372,8 +372,13 @@ class IcebergTable(Changes, SelfOptimizing):
 
             return delete_on_spark(self, where, spark, branch)
         from frazil.iceberg.merge_on_read import delete_rows
+        from frazil.iceberg.rewrite import branch_head
 
-        return delete_rows(self, as_expression(where), branch)
+        while True:  # where there is nothing to delete, what the table has become since it was loaded is looked at
+            seen = branch_head(self.metadata, branch)
+            done = delete_rows(self, as_expression(where), branch)
+            if done.snapshot is not None or branch_head(self.refresh().metadata, branch) == seen:
+                return done
 
     def upsert(
         self,

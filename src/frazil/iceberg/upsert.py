@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from frazil.iceberg.rewrite import branch_head
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.write import RowWriter, removing
 from frazil.io.store import Store
-from frazil.model.conform import conform
+from frazil.model.conform import conform, opened
 from frazil.model.transforms import VoidTransform
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def upsert(
 ) -> RowChanges:
     """Upsert rows of this process."""
     writer = key_writer(table.metadata, table.store, keys)
-    batches = list(conform(rows, table.schema))
+    batches = list(conform(_with_columns(rows, writer.schema.columns), table.schema))
     if not batches:
         return RowChanges()
     given = pa.Table.from_batches(batches)
@@ -60,6 +60,30 @@ def upsert(
         deletes = writer.write(given.select(names).to_batches()) if has_rows(table, branch) else []
     with removing(table.store, [*files, *deletes]):
         return commit_upsert(table, files, deletes, branch, properties)
+
+
+def _with_columns(rows: Any, names: Sequence[str]) -> Any:
+    """The rows, every one of which has columns of these names."""
+    if isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
+        for row in rows:
+            check_given(row, names)
+        return rows
+    return _checked(opened(rows)[1], names)
+
+
+def _checked(batches: Iterable[Any], names: Sequence[str]) -> Iterator[Any]:
+    for batch in batches:
+        if isinstance(batch, pa.RecordBatch):
+            check_given(batch.schema.names, names)
+        yield batch
+
+
+def check_given(columns: Iterable[str], keys: Sequence[str]) -> None:
+    """Refuse rows without a key column: they would take the place of those whose key is null."""
+    given = list(columns)
+    for name in keys:
+        if name not in given:
+            raise InvalidArgument(f"the rows have no column {name!r}, which is a key", hint="give every row its key")
 
 
 def has_rows(table: IcebergTable, branch: str) -> bool:

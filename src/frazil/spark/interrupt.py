@@ -14,6 +14,12 @@ from types import FrameType
 from typing import Any
 
 _PATIENCE_SECONDS = 5.0
+_seen = 0
+
+
+def interruptions() -> int:
+    """How often Ctrl-C was pressed so far: work of several jobs ends if it was meanwhile, and not only its job."""
+    return _seen
 
 
 class Interrupted(KeyboardInterrupt):
@@ -35,6 +41,8 @@ def interrupt(_number: int, _frame: FrameType | None) -> None:
     """End what Spark does for this process, and raise KeyboardInterrupt where the main thread is."""
     from pyspark import SparkContext
 
+    global _seen
+    _seen += 1
     context = SparkContext._active_spark_context
     if context is not None:
         worker = threading.Thread(target=_cancel, args=(context,), name="frazil-interrupt", daemon=True)

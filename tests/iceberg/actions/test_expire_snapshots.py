@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import frazil
 from frazil import ambient
 from frazil.errors import InvalidArgument, SnapshotNotFound, StoreError
 from frazil.iceberg.actions.action import Context
@@ -390,6 +391,19 @@ def test_a_schema_that_still_tells_the_type_of_a_partition_stays():
     expire(table).older_than(2**62).clean_expired_metadata().commit()
     assert [schema.schema_id for schema in table.metadata.schemas] == [0, 1]
     assert stored(table) == reached(table)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_schema_that_has_a_key_of_equality_deletes_stays(version):
+    lake = frazil.connect("memory:")
+    table = lake.create_table("db.t", "id INT, k STRING", format_version=version)
+    table.append([{"id": number, "k": f"k{number}"} for number in range(4)])
+    table.upsert([{"id": 100, "k": "k3"}], keys=["k"])
+    table.update_schema().drop_column("k").commit()
+    table.append([{"id": 200}])
+    table.expire_snapshots().older_than(2**61).retain_last(1).clean_expired_metadata().commit()
+    assert len(table.snapshots) == 1
+    assert sorted(lake.table("db.t").scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 100, 200]
 
 
 def test_a_ref_set_meanwhile_saves_its_snapshot():

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import frazil
+from frazil import col
 from frazil.errors import ColumnNotFound, InvalidArgument
 
 
@@ -148,3 +149,97 @@ def test_bad_input(spark, table):
     with pytest.raises(Exception, match="nope"):
         table.update({"nope": 1}, spark=spark)
     assert table.refresh().current_snapshot == before
+
+
+def test_columns_go_by_their_names_whatever_those_are(spark, lake, name):
+    table = lake.create_table(name.removeprefix("lake."), "id BIGINT, `dot.ted` INT, st STRUCT<`x.y`: INT, z: INT>")
+    table.append([{"id": 1, "dot.ted": 1, "st": {"x.y": 1, "z": 1}}])
+    table.update({"dot.ted": 5, "ST.z": 6, "st.`x.y`": 7}, "ID = 1", spark=spark)
+    assert rows(table, "dot.ted", "st") == [(5, {"x.y": 7, "z": 6})]
+    merge = table.merge([{"id": 1, "dot.ted": 8}], "ID", spark=spark)
+    assert merge.when_matched_update({"dot.ted": "s.`dot.ted`"}).execute().rows_updated == 1
+    assert table.merge([], ["id"], spark=spark).when_matched_delete().execute().snapshot is None
+    with pytest.raises(ColumnNotFound, match="nowhere"):
+        table.update({"nowhere": 1}, spark=spark)
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        (col("a") == "b\\'", {1, 2, 3, 4}),
+        (col("a").isin(["x%", "b\\'"]), {2, 3, 4}),
+        (col("a").startswith("x"), {0, 2, 3, 4}),
+        (~(col("n") > 2) | (col("a") == "y"), {3, 4}),
+        (col("f").is_nan() & (col("w.x") == 1), {0, 1, 2, 4}),
+        (col("at") >= datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC), {1, 2, 4}),
+        (col("a").is_null(), {0, 1, 2, 3}),
+    ],
+)
+def test_expressions_mean_the_same_to_spark(spark, lake, name, where, left):
+    table = lake.create_table(
+        name.removeprefix("lake."), "n INT, a STRING, f DOUBLE, `w.x` INT, at TIMESTAMP_LTZ, s STRUCT<x: INT>"
+    )
+    late = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
+    table.append(
+        [
+            {"n": n, "a": a, "f": float("nan") if n == 3 else 1.0, "w.x": n % 2, "at": late if n in (0, 3) else None}
+            for n, a in enumerate(["b\\'", "x%", "y", "z", None])
+        ]
+    )
+    assert {n for (n,) in rows(table, "n")} - {n for (n,) in matching(table, where)} == left
+    table.delete(where, spark=spark)
+    assert {n for (n,) in rows(table, "n")} == left
+
+
+def matching(table, where):
+    return [(n,) for n in table.scan(where, columns=["n"]).to_arrow()["n"].to_pylist()]
+
+
+@pytest.mark.parametrize("where", [col("d") == "2024-01-01", col("b").isin([float("nan"), 1.0]), col("id") == "1"])
+def test_what_spark_may_take_otherwise_is_refused(spark, table, where):
+    with pytest.raises(InvalidArgument, match="as SQL text"):
+        table.delete(where, spark=spark)
+    assert len(rows(table, "id")) == 6
+
+
+def test_a_table_that_was_loaded_before_is_changed_as_it_is_now(spark, lake, table):
+    old = {how: lake.table(table.identifier) for how in ("delete", "update", "merge", "here")}
+    table.append([{"id": 100 + n, "a": "new"} for n in range(4)])
+    assert old["delete"].delete("id = 100", spark=spark).rows_deleted == 1
+    assert old["update"].update({"a": "'newer'"}, "id = 101", spark=spark).rows_updated == 1
+    assert old["merge"].merge([{"id": 102}], "id", spark=spark).when_matched_delete().execute().rows_deleted == 1
+    assert old["here"].delete("id = 103").rows_deleted == 1
+    assert rows(table.refresh(), "id", "a")[6:] == [(101, "newer")]
+
+
+def test_an_upsert_needs_its_keys(spark, table):
+    before = table.current_snapshot
+    for given in (
+        [{"a": "x"}],
+        [{"id": 1}, {"a": "x"}],
+        pa.table({"a": ["x"]}),
+        [pa.record_batch({"a": ["x"]})],
+        spark.sql("SELECT 'x' AS a"),
+    ):
+        with pytest.raises(InvalidArgument, match="no column 'id', which is a key"):
+            table.upsert(given, keys=["id"])
+    assert table.refresh().current_snapshot == before
+
+
+def test_keys_are_asked_only_of_rows_that_may_match(spark, lake, name, table):
+    values = "VALUES ('x', '1'), ('y', 'abc') AS v(kind, txt)"
+    spark.sql(
+        f"MERGE INTO {name} t USING (SELECT * FROM {values}) s ON s.kind = 'x' AND t.id = CAST(s.txt AS BIGINT) "
+        "WHEN MATCHED THEN UPDATE SET a = 'hit'"
+    )
+    assert ("hit",) in rows(table.refresh(), "a")
+
+
+def test_explain_shows_what_is_read(spark, table, capsys):
+    merge = table.merge([{"id": 2, "a": "x"}, {"id": 3, "a": "y"}], "id", spark=spark).when_matched_delete()
+    merge.explain()
+    told = capsys.readouterr().out
+    assert f"MERGE of {table.identifier}: reads these rows" in told
+    assert "id#" in told
+    assert ">= 2" in told
+    assert "<= 3" in told

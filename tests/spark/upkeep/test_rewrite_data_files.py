@@ -194,6 +194,48 @@ def test_a_failure_leaves_the_table_and_no_files(spark, made, rows, name, monkey
     assert (rows(), disk(table)) == (before, files)
 
 
+@pytest.mark.parametrize("partial", ["true", "false"])
+def test_ctrl_c_ends_all_of_it_and_leaves_no_files(spark, made, rows, name, monkeypatch, partial):
+    """Groups that are done wait for the commit; and one that fails because of it is not only one that failed."""
+    table = made(by="PARTITIONED BY (a)")
+    before, files, at = rows(), disk(table), table.current_snapshot
+    write, calls = module.write_files, []
+
+    def interrupted(*given):
+        calls.append(1)
+        if len(calls) == 2:
+            monkeypatch.setattr(module, "interruptions", lambda: 1)
+            raise RuntimeError("the job was cancelled")
+        return write(*given)
+
+    monkeypatch.setattr(module, "interruptions", lambda: 0)
+    monkeypatch.setattr(module, "write_files", interrupted)
+    options = {"rewrite-all": "true", "partial-progress.enabled": partial, "partial-progress.max-commits": "1"}
+    options["max-concurrent-file-group-rewrites"] = "1"
+    with pytest.raises(RuntimeError, match="cancelled"):
+        table.rewrite_data_files(options=options, spark=spark)
+    assert len(calls) >= 2
+    assert table.refresh().current_snapshot == at
+    assert (rows(), disk(table)) == (before, files)
+
+
+def test_groups_that_wait_are_taken_back_when_the_waiting_ends(spark, made, rows, name, monkeypatch):
+    table = made(by="PARTITIONED BY (a)")
+    before, files = rows(), disk(table)
+    add, seen = module._Batches.add, []
+
+    def pressed(self, one):
+        seen.append(add(self, one))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return seen[-1]
+
+    monkeypatch.setattr(module._Batches, "add", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        table.rewrite_data_files(options={"rewrite-all": "true"}, spark=spark)
+    assert (rows(), disk(table)) == (before, files)
+
+
 def concurrently(monkeypatch, statement):
     """Let something happen after the files were written, before they are committed."""
     commit = Compaction.commit

@@ -253,16 +253,18 @@ def _unused_metadata(context: Context, expired: set[int]) -> list[Update]:
     """Removals of the specs and schemas that only expired snapshots used, if any did."""
     metadata = context.metadata
     kept = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in expired]
-    manifests = Reachability(context.store, metadata).manifests(kept).values()
+    reachability = Reachability(context.store, metadata)
+    manifests = reachability.manifests(kept).values()
     spec_ids = {metadata.default_spec_id, *(manifest.partition_spec_id for manifest in manifests)}
     schema_ids = {metadata.current_schema_id, *(snapshot.schema_id for snapshot in kept)}
-    # a column that was dropped still tells the type of the partitions made from it
+    # a column that was dropped still tells the type of the partitions made from it, and of keys that deletes name
     newest_first = sorted(metadata.schemas, key=lambda schema: -schema.schema_id)
-    for spec in metadata.partition_specs:
-        for source in [source for part in spec.fields for source in part.source_ids if spec.spec_id in spec_ids]:
-            if metadata.current_schema.field_by_id(source) is None:
-                holder = next((schema for schema in newest_first if schema.field_by_id(source) is not None), None)
-                schema_ids.update(() if holder is None else (holder.schema_id,))
+    specs_kept = [spec for spec in metadata.partition_specs if spec.spec_id in spec_ids]
+    sources = {source for spec in specs_kept for part in spec.fields for source in part.source_ids}
+    for column in sources | reachability.equality_ids(list(manifests)):
+        if metadata.current_schema.field_by_id(column) is None:
+            holder = next((schema for schema in newest_first if schema.field_by_id(column) is not None), None)
+            schema_ids.update(() if holder is None else (holder.schema_id,))
     specs = tuple(spec.spec_id for spec in metadata.partition_specs if spec.spec_id not in spec_ids)
     schemas = tuple(schema.schema_id for schema in metadata.schemas if schema.schema_id not in schema_ids)
     updates: list[Update] = [RemovePartitionSpecs(specs)] if specs else []

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import date, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,9 +19,11 @@ from frazil.iceberg.refs import MAIN
 from frazil.iceberg.rewritten import ConvertedDeleteFiles, RewrittenDataFiles, RewrittenDeleteFiles
 from frazil.iceberg.row_changes import RowChanges
 from frazil.lake import connect
+from frazil.model.arrow import schema_to_arrow
 from frazil.spark.attach import attach, bridges_of
 from frazil.spark.catalog import HELD
 from frazil.spark.changes.command import Command
+from frazil.spark.changes.conditions import column_sql, condition_sql, value_sql
 from frazil.spark.formats import handle_on
 from frazil.spark.iceberg.handle import on_branch
 from frazil.spark.scan.relations import quoted_name
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.table import IcebergTable
     from frazil.lance.table import LanceTable
     from frazil.model.expressions import Expression
+    from frazil.model.schema import Schema
     from frazil.spark.bridge import Bridge
 
 OWN_CATALOG = "_frazil"
@@ -48,12 +49,15 @@ def update_rows(
 ) -> RowChanges:
     """UPDATE."""
     condition = "" if where is None else f" WHERE {where}"
-    return Statement(table, f"UPDATE {{t}} AS t SET {_assignments(values)}{condition}", spark, branch).execute()
+    return Statement(
+        table, f"UPDATE {{t}} AS t SET {_assignments(values, table.schema)}{condition}", spark, branch
+    ).execute()
 
 
 def delete_on_spark(table: IcebergTable, where: str | Expression, spark: SparkSession, branch: str) -> RowChanges:
     """DELETE."""
-    return Statement(table, f"DELETE FROM {{t}} AS t WHERE {where}", spark, branch).execute()
+    text = f"DELETE FROM {{t}} AS t WHERE {condition_sql(where, table.schema)}"
+    return Statement(table, text, spark, branch).execute()
 
 
 def compact(
@@ -110,17 +114,20 @@ class Statement:
     branch: str = MAIN
 
     def execute(self) -> RowChanges:
-        """Carry it out."""
-        with self._command() as command:
-            changed: RowChanges = command.handle.change_rows(command)  # of the table's format
-            return changed
+        """Carry it out. If there is nothing to change, what the table has become since it was loaded is looked at."""
+        while True:
+            with self._command() as command:
+                changed: RowChanges = command.handle.change_rows(command)  # of the table's format
+                seen = command.handle.rows
+            if changed.snapshot is not None or handle_on(self.table.refresh(), self.branch).rows == seen:
+                return changed
 
     def explain(self, mode: str | None = None) -> None:
         """Print Spark's plan of the rows that change; nothing is changed. `mode` is as for DataFrames."""
-        with self._command() as command:
+        with self._command() as command, command.narrowed() as narrowed:
             how = "rewrites the files that they are in" if command.copies else "writes deletes beside their files"
-            print(f"{command.kind.upper()} of {command.handle.name}: reads these rows, and {how}")  # noqa: T201
-            command.changes().explain(mode=mode)
+            print(f"{command.kind.upper()} of {self.table.identifier}: reads these rows, and {how}")  # noqa: T201
+            narrowed.changes().explain(mode=mode)
 
     @contextmanager
     def _command(self) -> Iterator[Command]:
@@ -153,7 +160,7 @@ class Merge:
 
     def when_matched_update(self, values: Values, condition: str | None = None) -> Merge:
         """Update rows that match."""
-        return self._when("MATCHED", condition, f"UPDATE SET {_assignments(values)}")
+        return self._when("MATCHED", condition, f"UPDATE SET {_assignments(values, self.table.schema)}")
 
     def when_matched_update_all(self, condition: str | None = None) -> Merge:
         """Update all columns of rows that match, by the source's columns of the same names."""
@@ -176,7 +183,7 @@ class Merge:
 
     def when_not_matched_by_source_update(self, values: Values, condition: str | None = None) -> Merge:
         """Update rows of the table that no row of the source matches."""
-        return self._when("NOT MATCHED BY SOURCE", condition, f"UPDATE SET {_assignments(values)}")
+        return self._when("NOT MATCHED BY SOURCE", condition, f"UPDATE SET {_assignments(values, self.table.schema)}")
 
     def when_not_matched_by_source_delete(self, condition: str | None = None) -> Merge:
         """Delete rows of the table that no row of the source matches."""
@@ -204,7 +211,7 @@ class Merge:
     def _statement(self) -> Iterator[Statement]:
         if not self.clauses:
             raise InvalidArgument("a merge that does nothing", hint="say what: .when_matched_update_all() and the like")
-        rows = _as_frame(self.source, self.spark)
+        rows = _as_frame(self.source, self.spark, self.table.schema)
         view = f"frazil_{ambient.new_uuid().hex}"
         rows.createTempView(view)
         clauses = sorted(self.clauses, key=_rank)
@@ -230,47 +237,33 @@ def merge_rows(
     names = [on] if isinstance(on, str) else list(on)
     if not names:
         raise InvalidArgument("nothing to match rows by", hint="give a condition, or names of columns")
-    if isinstance(on, str) and on not in table.schema.columns:
+    if isinstance(on, str) and on.lower() not in map(str.lower, table.schema.columns):
         return Merge(table, source, on, spark, branch)
-    for name in names:
-        table.schema.find(name)  # says what there is
-    return Merge(table, source, " AND ".join(f"t.{quoted_name(n)} = s.{quoted_name(n)}" for n in names), spark, branch)
+    found = [table.schema.find(name, case_sensitive=False).name for name in names]  # or it says what there is
+    return Merge(table, source, " AND ".join(f"t.{quoted_name(n)} = s.{quoted_name(n)}" for n in found), spark, branch)
 
 
-def _as_frame(rows: Any, spark: SparkSession | None) -> DataFrame:
+def _as_frame(rows: Any, spark: SparkSession | None, schema: Schema) -> DataFrame:
     if hasattr(rows, "sparkSession"):
         frame: DataFrame = rows
         return frame
     session = active_session() if spark is None else spark
     if isinstance(rows, list):
-        rows = pa.Table.from_pylist(rows)
+        rows = pa.Table.from_pylist(rows) if rows else schema_to_arrow(schema).empty_table()
     return session.createDataFrame(rows)
 
 
-def _assignments(values: Values) -> str:
+def _assignments(values: Values, schema: Schema) -> str:
     if not values:
         raise InvalidArgument("no column is given a value", hint="give {'column': 'expression'}")
-    return ", ".join(
-        f"t.{'.'.join(map(quoted_name, name.split('.')))} = {_sql(value)}" for name, value in values.items()
-    )
+    return ", ".join(f"{_assigned(name, schema)} = {_sql(value)}" for name, value in values.items())
+
+
+def _assigned(name: str, schema: Schema) -> str:
+    """A column as SQL: quoted already, or the dotted name of one that there is."""
+    return f"t.{name}" if "`" in name else column_sql(name, schema)
 
 
 def _sql(value: Any) -> str:
     """Text is SQL; other values are themselves."""
-    if isinstance(value, str):
-        return value
-    if value is None or isinstance(value, bool):
-        return {None: "NULL", True: "TRUE", False: "FALSE"}[value]
-    if isinstance(value, datetime):
-        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-    if isinstance(value, date):
-        return f"DATE '{value.isoformat()}'"
-    if isinstance(value, Decimal):
-        return f"{value}BD"
-    if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
-    if isinstance(value, int | float):
-        return repr(value) if isinstance(value, int) else f"double('{value!r}')"
-    raise InvalidArgument(
-        f"{value!r} is no value", hint="give SQL text, or a number, boolean, date, timestamp or bytes"
-    )
+    return value if isinstance(value, str) else value_sql(value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from frazil.errors import FrazilError
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.row_changes import RowChanges
-from frazil.iceberg.upsert import commit_upsert, has_rows, key_writer, several_rows
+from frazil.iceberg.upsert import check_given, commit_upsert, has_rows, key_writer, several_rows
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
 from frazil.spark.changes.builder import any_bridge
@@ -37,6 +37,7 @@ def upsert_frame(
     """Upsert the rows of a DataFrame, which is computed once."""
     writer = key_writer(table.metadata, table.store, keys)
     bridge = any_bridge(rows.sparkSession)
+    check_given([name.lower() for name in rows.columns], [name.lower() for name in writer.schema.columns])
     fitted = by_name(rows, table.schema, bridge.dialect, check_nulls=False, check_order=False)
     work = _Upsert(bridge, table, branch)
     try:

@@ -102,19 +102,25 @@ public class FrazilRowLevel {
     for (int k = 0; k < keys.size(); k += 2) {
       asked.add(alias(new Min((Expression) keys.get(k + 1)), "least"));
       asked.add(alias(new Max((Expression) keys.get(k + 1)), "greatest")); }
-    InternalRow row = org.apache.spark.sql.classic.Dataset.ofRows(source.sparkSession(), aggregate(asked, made)).queryExecution().executedPlan().executeCollect()[0];
+    InternalRow row = org.apache.spark.sql.classic.Dataset.ofRows(source.sparkSession(), aggregate(asked, matchable(m.mergeCondition(), made))).queryExecution().executedPlan().executeCollect()[0];
     conditions.add(m.mergeCondition());
     for (int k = 0; k < keys.size(); k += 2) {
       Expression column = (Expression) keys.get(k), key = (Expression) keys.get(k + 1);
       conditions.add(new GreaterThanOrEqual(column, new Literal(row.copy().get(k, key.dataType()), key.dataType())));
       conditions.add(new LessThanOrEqual(column, new Literal(row.copy().get(k + 1, key.dataType()), key.dataType()))); }
     return new MergeIntoTable(m.targetTable(), made, all(conditions), m.matchedActions(), m.notMatchedActions(), m.notMatchedBySourceActions(), m.withSchemaEvolution()); }
+  /** The rows of a source that the condition does not leave out by themselves: no others have keys that are looked for, or can be computed. */
+  static LogicalPlan matchable(Expression condition, LogicalPlan source) {
+    List all = new ArrayList(), own = new ArrayList();
+    conjuncts(condition, all);
+    for (int i = 0; i < all.size(); i++) if (within((Expression) all.get(i), source) && !SubqueryExpression.hasSubquery((Expression) all.get(i))) own.add(all.get(i));
+    return own.isEmpty() ? source : new Filter(all(own), source); }
   static final long ITEMS = 4000000L;
   /** Whether a row of the target may have a key of the source, by a Bloom filter: a join would shuffle all rows that go further. */
   public static Expression mayMatch(LogicalPlan command) {
     List keys = keys((MergeIntoTable) command);
     List bloom = Collections.singletonList(alias(new BloomFilterAggregate(hash((Expression) keys.get(1)), ITEMS), "bloom"));
-    return new BloomFilterMightContain(subquery(aggregate(bloom, ((MergeIntoTable) command).sourceTable())), hash((Expression) keys.get(0))); }
+    return new BloomFilterMightContain(subquery(aggregate(bloom, matchable(((MergeIntoTable) command).mergeCondition(), ((MergeIntoTable) command).sourceTable()))), hash((Expression) keys.get(0))); }
   static Expression hash(Expression key) { return new XxHash64(Frazil.seq(Collections.singletonList(key))); }
   static Expression subquery(LogicalPlan plan) { return new ScalarSubquery(plan, NONE, NamedExpression.newExprId(), NONE, scala.Option.empty(), scala.Option.empty(), scala.Option.empty()); }
   static LogicalPlan aggregate(List asked, LogicalPlan child) { return new org.apache.spark.sql.catalyst.plans.logical.Aggregate(NONE, Frazil.seq(asked), child, scala.Option.empty()); }

@@ -23,6 +23,7 @@ from frazil.iceberg.scan import Scan, as_expression
 from frazil.model.expressions import Expression
 from frazil.model.schema import Schema
 from frazil.spark.changes.delta import with_lineage
+from frazil.spark.interrupt import interruptions
 from frazil.spark.scan.some_files import rows_of_files
 from frazil.spark.upkeep.arrangement import Arrangement
 from frazil.spark.upkeep.progress import Progress
@@ -92,17 +93,21 @@ class Compaction:
             return RewrittenDataFiles()
         done = RewrittenDataFiles()
         batch = _Batches(self, len(plan))
-        with self._rewriting(plan) as finished:
-            for group, outcome in finished:
-                error = outcome.exception()
-                if error is None:
-                    done += batch.add(outcome.result())
-                elif self.options.partial_progress_enabled and isinstance(error, Exception):
-                    done += _failed(group)
-                else:
-                    batch.abandon()
-                    raise error
-            done += batch.finish()
+        tolerant, interrupted = self.options.partial_progress_enabled, interruptions()
+        try:
+            with self._rewriting(plan) as finished:
+                for group, outcome in finished:
+                    error = outcome.exception()
+                    if error is None:
+                        done += batch.add(outcome.result())
+                    elif tolerant and isinstance(error, Exception) and interruptions() == interrupted:
+                        done += _failed(group)
+                    else:
+                        raise error
+                done += batch.finish()
+        except BaseException:
+            batch.abandon()
+            raise
         return done + self._without_dangling() if self.options.remove_dangling_deletes else done
 
     @contextmanager
