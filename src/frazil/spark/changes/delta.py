@@ -57,7 +57,7 @@ class Notes:
             path = data[at : at + length].decode()
             rows, size = _POSITIONS.unpack_from(data, at + length)
             at += length + _POSITIONS.size
-            yield Noted(operation, path, rows, DeletionVector(roaring.deserialize(data[at : at + size])))
+            yield Noted(operation, path, rows, data[at : at + size])
             at += size
 
 
@@ -68,7 +68,13 @@ class Noted(NamedTuple):
     path: str
     rows: int
     """How many were read: more than there are, if a task had to be done again."""
-    positions: DeletionVector
+    bitmap: bytes
+    """Where they are, compressed."""
+
+    @property
+    def positions(self) -> DeletionVector:
+        """Where they are: made anew each time, of eight bytes for each row."""
+        return DeletionVector(roaring.deserialize(self.bitmap))
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def _deleted(
         return
     at = replace(handle, snapshot=work.base)
     rows = rows_of_files(bridge, spark, at, ("_file", "_pos"), work.plan.file_paths)
-    alive = {one.path: one.positions for one in Notes(rows, bridge.classes).read().told()}
+    alive = {one.path: one for one in Notes(rows, bridge.classes).read().told()}
     for task in work.plan.tasks():
-        found = alive.get(task.file.file_path)
-        yield task, dead(task, () if found is None else (found.positions,))
+        found = alive.pop(task.file.file_path, None)
+        yield task, dead(task, () if found is None else (found.positions.positions,))
