@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 
 import pytest
 from py4j.protocol import Py4JError
@@ -181,9 +182,11 @@ def test_ctrl_c_while_the_jvm_works_leaves_the_session_usable(spark, sql, name):
         f"SELECT count(*) FROM {name} a, range(100000000) b, range(1000) c WHERE hash(a.id, b.id, c.id) = 3"
     )
     interrupted = threading.Event()
+    tracker = spark.sparkContext.statusTracker()
+    while tracker.getActiveJobsIds():  # it hears of the end of jobs a moment later
+        time.sleep(0.05)
 
     def interrupt():
-        tracker = spark.sparkContext.statusTracker()
         while not tracker.getActiveJobsIds():
             interrupted.wait(0.05)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
@@ -191,10 +194,10 @@ def test_ctrl_c_while_the_jvm_works_leaves_the_session_usable(spark, sql, name):
             spark.sparkContext.cancelAllJobs()  # never hang: the test fails by the error that this makes
 
     other = threading.Thread(target=interrupt)
-    other.start()
     try:
         # which of both depends on where PySpark's own handler met the connection
         with pytest.raises((KeyboardInterrupt, Py4JError)):
+            other.start()
             frame.collect()
     finally:
         interrupted.set()
