@@ -164,13 +164,11 @@ def test_try_except_around_a_python_error_in_a_new_session(spark, sql, name, fai
 
 def test_ctrl_c_in_a_callback_reaches_the_user_and_the_session_goes_on(spark, sql, name, failing):
     sql(f"CREATE TABLE {name} AS SELECT 1 AS id")
+    answer = bridge_of(spark)._handlers["scan"]
     failing("scan", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         sql(f"SELECT * FROM {name}")
-    bridge_of(spark)._handlers.pop("scan")
-    from frazil.spark.rows import Rows
-
-    Rows(bridge_of(spark))
+    bridge_of(spark).on("scan", answer)
     assert sql(f"SELECT * FROM {name}") == [(1,)]
 
 
@@ -194,11 +192,15 @@ def test_ctrl_c_while_the_jvm_works_leaves_the_session_usable(spark, sql, name):
             spark.sparkContext.cancelAllJobs()  # never hang: the test fails by the error that this makes
 
     other = threading.Thread(target=interrupt)
+
+    def query():
+        other.start()
+        frame.collect()
+
     try:
         # which of both depends on where PySpark's own handler met the connection
         with pytest.raises((KeyboardInterrupt, Py4JError)):
-            other.start()
-            frame.collect()
+            query()
     finally:
         interrupted.set()
         other.join()
