@@ -65,7 +65,8 @@ def table_frame(
 
 
 def _classic(handle: TableHandle, spark: SparkSession, columns: list[str]) -> DataFrame:
-    return frame_of(spark, logical_plan(_bridge(spark), handle, spark._jsparkSession, columns))
+    frame = frame_of(spark, logical_plan(_bridge(spark), handle, spark._jsparkSession, columns))
+    return frame.select(*map(quoted_name, columns))  # a plan has them in the order in which they are read
 
 
 def _bridge(spark: SparkSession) -> Bridge:
