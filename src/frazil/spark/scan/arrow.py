@@ -160,7 +160,7 @@ def frame_of_tasks(
 ) -> DataFrame:
     """A DataFrame whose rows the workers of a session read. It may be one of Spark Connect."""
     chunks = dealt(tasks, lambda task: task.file.file_size_in_bytes, parallelism)
-    return frame_of_chunks(rows, [[_without_metrics(task) for task in chunk] for chunk in chunks], session, schema)
+    return frame_of_chunks(rows, [[without_metrics(task) for task in chunk] for chunk in chunks], session, schema)
 
 
 def frame_of_chunks(rows: Any, chunks: Iterable[Sequence[Any]], session: SparkSession, schema: Any) -> DataFrame:
@@ -209,7 +209,9 @@ def without_history(metadata: TableMetadata) -> TableMetadata:
     )
 
 
-def _without_metrics(task: FileScanTask) -> FileScanTask:
+def without_metrics(task: FileScanTask) -> FileScanTask:
+    """A task that is small to send."""
+
     def bare(file: DataFile) -> DataFile:
         return replace(
             file,

@@ -12,12 +12,11 @@ import pyarrow as pa
 from frazil.iceberg import delete_rewrite
 from frazil.iceberg.delete_groups import DeleteGroup
 from frazil.iceberg.delete_rewrite import GroupWriter, Written, in_process
-from frazil.iceberg.portable import without_history
 from frazil.iceberg.rewritten import RewrittenDeleteFiles
 from frazil.iceberg.scan import as_expression
 from frazil.io import location as locations
 from frazil.model.expressions import Expression
-from frazil.spark.scan.arrow import dealt, frame_of_chunks, without_metrics
+from frazil.spark.scan.arrow import dealt, frame_of_chunks, without_history, without_metrics
 from frazil.spark.scan.files import routed
 
 if TYPE_CHECKING:
