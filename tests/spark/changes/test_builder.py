@@ -152,10 +152,11 @@ def test_bad_input(spark, table):
 
 
 def test_columns_go_by_their_names_whatever_those_are(spark, lake, name):
-    table = lake.create_table(name.removeprefix("lake."), "id BIGINT, `dot.ted` INT, st STRUCT<`x.y`: INT, z: INT>")
+    columns = "id BIGINT, `dot.ted` INT, st STRUCT<`x.y`: INT, z: INT>, `c``d` INT"
+    table = lake.create_table(name.removeprefix("lake."), columns)
     table.append([{"id": 1, "dot.ted": 1, "st": {"x.y": 1, "z": 1}}])
-    table.update({"dot.ted": 5, "ST.z": 6, "st.`x.y`": 7}, "ID = 1", spark=spark)
-    assert rows(table, "dot.ted", "st") == [(5, {"x.y": 7, "z": 6})]
+    table.update({"dot.ted": 5, "ST.z": 6, "st.`x.y`": 7, "c`d": 8}, "ID = 1", spark=spark)
+    assert rows(table, "dot.ted", "st", "c`d") == [(5, {"x.y": 7, "z": 6}, 8)]
     merge = table.merge([{"id": 1, "dot.ted": 8}], "ID", spark=spark)
     assert merge.when_matched_update({"dot.ted": "s.`dot.ted`"}).execute().rows_updated == 1
     assert table.merge([], ["id"], spark=spark).when_matched_delete().execute().snapshot is None

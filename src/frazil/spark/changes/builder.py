@@ -260,8 +260,9 @@ def _assignments(values: Values, schema: Schema) -> str:
 
 
 def _assigned(name: str, schema: Schema) -> str:
-    """A column as SQL: quoted already, or the dotted name of one that there is."""
-    return f"t.{name}" if "`" in name else column_sql(name, schema)
+    """A column as SQL: by its dotted name, or quoted already."""
+    is_quoted = "`" in name and schema.find_or_none(name, case_sensitive=False) is None
+    return f"t.{name}" if is_quoted else column_sql(name, schema)
 
 
 def _sql(value: Any) -> str:
