@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import lance_scan, lance_tables, spark_changes, spark_scan, spark_write
+from benchmarks import lance_tables, spark_scan, spark_write
 from benchmarks.probe import Measured, probe
-from benchmarks.report import Line, as_page, as_text, machine, megabytes, seconds
+from benchmarks.report import Line, as_page, as_text, from_json, machine, megabytes, seconds
 from benchmarks.tables import FILES_PER_MANIFEST, SMALL, write_table
 
 ROOT = Path(__file__).parent.parent
@@ -168,11 +168,11 @@ class Bench:
 
     def changing_on_spark(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.spark_changes", self.sizes.spark_rows, self.sizes.rounds, "--json")
-        yield from spark_changes.lines(told)
+        yield from from_json(told)
 
     def scanning_lance(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.lance_scan", self.sizes.lance_scanned, self.sizes.rounds, "--json")
-        yield from lance_scan.lines(told)
+        yield from from_json(told)
 
 
 def _times(question: str, ours: Measured, theirs: Measured, target: int | None = None) -> Iterator[Line]:
