@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import lance_scan, lance_tables, mixed_spark, spark_changes, spark_optimize, spark_scan, spark_write
+from benchmarks import lance_tables, spark_scan, spark_write
 from benchmarks.probe import Measured, probe
-from benchmarks.report import Line, as_page, as_text, machine, megabytes, seconds
+from benchmarks.report import Line, as_page, as_text, from_json, machine, megabytes, seconds
 from benchmarks.tables import FILES_PER_MANIFEST, SMALL, write_table
 
 ROOT = Path(__file__).parent.parent
@@ -176,23 +176,23 @@ class Bench:
 
     def changing_on_spark(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.spark_changes", self.sizes.spark_rows, self.sizes.rounds, "--json")
-        yield from spark_changes.lines(told)
+        yield from from_json(told)
 
     def optimizing_on_spark(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.spark_optimize", self.sizes.small_files, self.sizes.rounds, "--json")
-        yield from spark_optimize.lines(told)
+        yield from from_json(told)
 
     def streaming_changes(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.mixed_stream", *self.sizes.mixed_stream, "--json")
-        yield from (Line(**line) for line in json.loads(told))
+        yield from from_json(told)
 
     def merging_on_spark(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.mixed_spark", self.sizes.spark_rows // 2, self.sizes.rounds, "--json")
-        yield from mixed_spark.lines(told)
+        yield from from_json(told)
 
     def scanning_lance(self) -> Iterator[Line]:
         told = _python("-m", "benchmarks.lance_scan", self.sizes.lance_scanned, self.sizes.rounds, "--json")
-        yield from lance_scan.lines(told)
+        yield from from_json(told)
 
 
 def _times(question: str, ours: Measured, theirs: Measured, target: int | None = None) -> Iterator[Line]:

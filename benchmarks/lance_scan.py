@@ -7,19 +7,17 @@ Spark's own Parquet reader reads it. CPU seconds are those of the JVM and of all
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import frazil
 from benchmarks import rows
 from benchmarks.probe import Job
-from benchmarks.report import Line, as_text, machine, seconds
+from benchmarks.report import Line, seconds, tell
 from benchmarks.spark_scan import ALL, SELECTIVE, TWO, Ask, session
 from benchmarks.turns import compared, in_turns
 
@@ -100,27 +98,14 @@ def _below(pid: int, root: int, known: dict[int, tuple[int, int]]) -> bool:
     return True
 
 
-def lines(answer: str) -> Iterator[Line]:
-    """The lines of what a process of this module answered with --json."""
-    for line in answer.splitlines():
-        yield Line(**json.loads(line))
-
-
 def main(count: str = str(ROWS), rounds: str = str(ROUNDS), form: str = "") -> int:
-    found = []
     with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
         prepare(Path(folder), int(count))
         spark = session()
         frazil.connect(folder).attach(spark)
-        for line in measured(spark, int(count), int(rounds)):
-            found.append(line)
-            sys.stderr.write(f"{line.question}: {line.frazil} {line.peer} {line.ratio} {line.verdict}\n")
+        code = tell(measured(spark, int(count), int(rounds)), form)
         spark.stop()
-    if form == "--json":
-        print(*(json.dumps(asdict(line)) for line in found), sep="\n")
-        return 0
-    print(machine(), as_text(found, "to"), sep="\n\n")
-    return 0 if all(line.met is not False for line in found) else 1
+    return code
 
 
 if __name__ == "__main__":

@@ -6,11 +6,9 @@ commits. What it is compared with is the base store alone: the same files withou
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +17,7 @@ import pyarrow as pa
 import frazil
 from benchmarks import spark_write
 from benchmarks.probe import Job
-from benchmarks.report import Line, as_text, machine
-from benchmarks.spark_changes import lines
+from benchmarks.report import Line, tell
 from benchmarks.spark_scan import Ask, cpu_of, forget, summed
 from benchmarks.turns import compared, in_turns
 
@@ -39,8 +36,6 @@ _CONF = {
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
 }
-
-__all__ = ["lines"]
 
 
 class Bench:
@@ -117,18 +112,11 @@ def _updates(old: pa.Table) -> pa.Table:
 
 
 def main(count: str, rounds: str, form: str = "") -> int:
-    found = []
     with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
         bench = Bench(Path(folder), int(count), int(rounds))
-        for line in bench.lines():
-            found.append(line)
-            sys.stderr.write(f"{line.question}: {line.frazil} {line.peer} {line.ratio} {line.verdict}\n")
+        code = tell(bench.lines(), form)
         bench.spark.stop()
-    if form == "--json":
-        print(*(json.dumps(asdict(line)) for line in found), sep="\n")
-        return 0
-    print(machine(), as_text(found, "to"), sep="\n\n")
-    return 0 if all(line.met is not False for line in found) else 1
+    return code
 
 
 if __name__ == "__main__":

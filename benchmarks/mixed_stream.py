@@ -8,16 +8,15 @@ column over all rows; a time is the least of some calls. The answers of both mus
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import frazil
 from benchmarks.probe import Job, measure
-from benchmarks.report import Line, as_text, machine, megabytes, seconds
+from benchmarks.report import Line, megabytes, seconds, tell
 from frazil.iceberg.table import IcebergTable
 from frazil.mixed.table import MixedTable
 from frazil.optimize.evaluate import Kind
@@ -177,15 +176,10 @@ def main() -> int:
     parser.add_argument("rows", type=int, nargs="?", default=10_000_000)
     parser.add_argument("changes", type=int, nargs="?", default=1_000_000)
     parser.add_argument("commits", type=int, nargs="?", default=100)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", dest="form", action="store_const", const="--json", default="")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        found = list(lines(Path(folder), given.rows, given.changes, given.commits))
-    if given.json:
-        print(json.dumps([asdict(line) for line in found]))
-        return 0
-    print(machine(), as_text(found, "never optimized"), sep="\n")
-    return int(any(line.met is False for line in found))
+    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
+        return tell(lines(Path(folder), given.rows, given.changes, given.commits), given.form)
 
 
 if __name__ == "__main__":

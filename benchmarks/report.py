@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -97,3 +99,22 @@ def seconds(value: float) -> str:
 
 def megabytes(value: float) -> str:
     return f"{value / 1e6:.0f} MB"
+
+
+def from_json(answer: str) -> Iterator[Line]:
+    """The lines of what a process answered that was asked for JSON."""
+    for line in answer.splitlines():
+        yield Line(**json.loads(line))
+
+
+def tell(lines: Iterable[Line], form: str) -> int:
+    """Print lines, as they come to stderr and then all; the exit code says whether targets were met."""
+    found = []
+    for line in lines:
+        found.append(line)
+        sys.stderr.write(f"{line.question}: {line.frazil} {line.peer} {line.ratio} {line.verdict}\n")
+    if form == "--json":
+        print(*(json.dumps(asdict(line)) for line in found), sep="\n")
+        return 0
+    print(machine(), as_text(found, "to"), sep="\n\n")
+    return 0 if all(line.met is not False for line in found) else 1

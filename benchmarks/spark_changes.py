@@ -7,11 +7,10 @@ in the question.
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ import frazil
 from benchmarks import rows, spark_write
 from benchmarks.probe import Job, Measured
 from benchmarks.pyiceberg_jobs import new_catalog
-from benchmarks.report import Line, as_text, machine, megabytes, seconds
+from benchmarks.report import Line, megabytes, seconds, tell
 from benchmarks.spark_deletes import DeletedReads
 from benchmarks.spark_scan import cpu_of
 from benchmarks.turns import compared, in_turns
@@ -200,25 +199,12 @@ def _speeds(question: str, ours: Measured, given: int, theirs: float, *, aimed: 
     return replace(line, target=f">= {UPSERT_AT_LEAST} x", met=faster >= UPSERT_AT_LEAST) if aimed else line
 
 
-def lines(answer: str) -> Iterator[Line]:
-    """The lines of what a process of this module answered with --json."""
-    for line in answer.splitlines():
-        yield Line(**json.loads(line))
-
-
 def main(count: str, rounds: str, form: str = "") -> int:
-    found = []
     with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
         bench = Bench(Path(folder), int(count), int(rounds))
-        for line in bench.lines():
-            found.append(line)
-            sys.stderr.write(f"{line.question}: {line.frazil} {line.peer} {line.ratio} {line.verdict}\n")
+        code = tell(bench.lines(), form)
         bench.spark.stop()
-    if form == "--json":
-        print(*(json.dumps(asdict(line)) for line in found), sep="\n")
-        return 0
-    print(machine(), as_text(found, "to"), sep="\n\n")
-    return 0 if all(line.met is not False for line in found) else 1
+    return code
 
 
 if __name__ == "__main__":

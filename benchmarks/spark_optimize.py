@@ -6,17 +6,15 @@ optimizing in one process; a new table of the same files before each call, the s
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import frazil
 from benchmarks import rows
-from benchmarks.report import Line, as_text, machine
+from benchmarks.report import Line, tell
 from benchmarks.spark_scan import cpu_of
 from benchmarks.turns import compared, in_turns
 from benchmarks.twins import Fresh, checksum, live_files, many_files, twin
@@ -67,25 +65,12 @@ class Bench:
         yield from compared(f"{question} optimizing in one process", ours, best["one process"], 10)
 
 
-def lines(answer: str) -> Iterator[Line]:
-    """The lines of what a process of this module answered with --json."""
-    for line in answer.splitlines():
-        yield Line(**json.loads(line))
-
-
 def main(files: str = "2000", rounds: str = "3", form: str = "") -> int:
-    found = []
     with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
         bench = Bench(Path(folder), int(files), int(rounds))
-        for line in bench.lines():
-            found.append(line)
-            sys.stderr.write(f"{line.question}: {line.frazil} {line.peer} {line.ratio} {line.verdict}\n")
+        code = tell(bench.lines(), form)
         bench.spark.stop()
-    if form == "--json":
-        print(*(json.dumps(asdict(line)) for line in found), sep="\n")
-        return 0
-    print(machine(), as_text(found, "to"), sep="\n\n")
-    return 0 if all(line.met is not False for line in found) else 1
+    return code
 
 
 if __name__ == "__main__":

@@ -133,3 +133,20 @@ class _FaultySink(Sink):
 
     def _discard(self) -> None:
         self._inner.abort()
+
+
+EFFECTS = {"write", "put_if_absent", "replace", "close", "delete"}
+
+
+class Mortal(FaultyStore):
+    """A store whose process dies before one of its effects; after that nothing more happens."""
+
+    dies_at: int | None = None
+    effects = 0
+
+    def _strike(self, verb: str, location: str, at: str) -> None:
+        if self.dies_at is None or verb not in EFFECTS or at != "before":
+            return
+        self.effects += 1
+        if self.effects >= self.dies_at:
+            raise KeyboardInterrupt

@@ -11,8 +11,8 @@ import pytest
 import frazil
 from frazil.errors import InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
 from frazil.lake import Lake
+from tests.catalogs import CATALOGS, lake_in
 
-CATALOGS = ("folder", "memory", "sqlite")
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 MAKE: dict[str, Callable[[Lake, str], object]] = {
     "iceberg": lambda lake, name: lake.create_table(name, SCHEMA),
@@ -24,13 +24,7 @@ ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
 
 @pytest.fixture(params=CATALOGS)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
-    if request.param == "folder":
-        return frazil.connect(tmp_path / "lake")
-    if request.param == "memory":
-        from frazil.catalog.memory import MemoryCatalog
-
-        return Lake(MemoryCatalog(warehouse=str(tmp_path / "lake")))
-    return frazil.connect(f"sqlite:///{tmp_path}/lake.db", warehouse=tmp_path / "lake")
+    return lake_in(request.param, tmp_path)
 
 
 @pytest.mark.parametrize("format_name", MAKE)

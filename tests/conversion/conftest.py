@@ -9,19 +9,12 @@ import pytest
 
 import frazil
 from frazil.lake import Lake
-
-CATALOGS = ("folder", "memory", "sqlite")
+from tests.catalogs import CATALOGS, lake_in
 
 
 @pytest.fixture(params=CATALOGS)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
-    if request.param == "folder":
-        return frazil.connect(tmp_path / "lake")
-    if request.param == "memory":
-        from frazil.catalog.memory import MemoryCatalog
-
-        return Lake(MemoryCatalog(warehouse=str(tmp_path / "lake")))
-    return frazil.connect(f"sqlite:///{tmp_path}/lake.db", warehouse=tmp_path / "lake")
+    return lake_in(request.param, tmp_path)
 
 
 @pytest.fixture(params=["folder", "sqlite"])

@@ -20,28 +20,13 @@ from frazil.conversion.work import InProcess, Work
 from frazil.errors import CatalogError, CommitConflict, CommitFailed, CommitStateUnknown, FrazilError, StoreError
 from frazil.lake import Lake
 from tests.conversion.test_convert import by_pyiceberg, by_pylance, rows_of
-from tests.faults import Fault, FaultyStore
+from tests.faults import Fault, FaultyStore, Mortal
 
 pytest.importorskip("lance")
 
-EFFECTS = {"write", "put_if_absent", "replace", "close", "delete"}
 ROWS = [{"id": n, "name": str(n)} for n in range(6)]
 TO = {"iceberg": "lance", "lance": "iceberg"}
 Connect = Callable[[Path], Lake]
-
-
-class Mortal(FaultyStore):
-    """A store whose process dies before one of its effects; after that nothing more happens."""
-
-    dies_at: int | None = None
-    effects = 0
-
-    def _strike(self, verb: str, location: str, at: str) -> None:
-        if self.dies_at is None or verb not in EFFECTS or at != "before":
-            return
-        self.effects += 1
-        if self.effects >= self.dies_at:
-            raise KeyboardInterrupt
 
 
 def made(connect: Connect, folder: Path, kind: str) -> None:

@@ -22,27 +22,12 @@ from frazil.opening import open_in
 from frazil.optimize.keyed import optimize_keyed
 from frazil.optimize.run import Request, optimize_table
 from frazil.optimize.settings import Settings
-from tests.faults import FaultyStore
+from tests.faults import Mortal
 from tests.mixed.tables import SCHEMA, row, rows_of
 from tests.optimize.tables import sorted_rows
 
-EFFECTS = {"write", "put_if_absent", "replace", "close", "delete"}
 AT_ONCE = replace(Settings(), minor_interval_ms=0, target_size=1000)
 LATER = 10**15
-
-
-class Mortal(FaultyStore):
-    """A store whose process dies before one of its effects; after that nothing more happens."""
-
-    dies_at: int | None = None
-    effects = 0
-
-    def _strike(self, verb: str, location: str, at: str) -> None:
-        if self.dies_at is None or verb not in EFFECTS or at != "before":
-            return
-        self.effects += 1
-        if self.effects >= self.dies_at:
-            raise KeyboardInterrupt
 
 
 class State:

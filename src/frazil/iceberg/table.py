@@ -377,11 +377,11 @@ class IcebergTable(Changes, SelfOptimizing):
         from frazil.iceberg.rewrite import branch_head
 
         existing_branch(self.refs, branch)
-        while True:  # where there is nothing to delete, what the table has become since it was loaded is looked at
-            seen = branch_head(self.metadata, branch)
-            done = delete_rows(self, as_expression(where), branch)
-            if done.snapshot is not None or branch_head(self.refresh().metadata, branch) == seen:
-                return done
+        expression, seen = as_expression(where), branch_head(self.metadata, branch)
+        done = delete_rows(self, expression, branch)
+        if done.snapshot is None and branch_head(self.refresh().metadata, branch) != seen:
+            done = delete_rows(self, expression, branch)  # in what the table has become since it was loaded
+        return done
 
     def upsert(
         self,

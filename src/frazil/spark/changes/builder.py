@@ -117,12 +117,15 @@ class Statement:
 
     def execute(self) -> RowChanges:
         """Carry it out. If there is nothing to change, what the table has become since it was loaded is looked at."""
-        while True:
-            with self._command() as command:
-                changed: RowChanges = command.handle.change_rows(command)  # of the table's format
-                seen = command.handle.rows
-            if changed.snapshot is not None or handle_on(self.table.refresh(), self.branch).rows == seen:
-                return changed
+        changed, seen = self._execute()
+        if changed.snapshot is None and handle_on(self.table.refresh(), self.branch).rows != seen:
+            changed, _ = self._execute()
+        return changed
+
+    def _execute(self) -> tuple[RowChanges, str]:
+        """What changed, and what the rows were that were looked at."""
+        with self._command() as command:
+            return command.handle.change_rows(command), command.handle.rows
 
     def explain(self, mode: str | None = None) -> None:
         """Print Spark's plan of the rows that change; nothing is changed. `mode` is as for DataFrames."""

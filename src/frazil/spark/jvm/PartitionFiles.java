@@ -40,7 +40,7 @@ public class FrazilPartitionWriter extends OutputWriter {
   final FrazilPartitionFiles how; final String path; final StructType schema; final TaskAttemptContext task;
   final UnsafeProjection keyOf;
   final Map open = new HashMap();                           // files and how many rows they have, by key
-  UnsafeRow key; OutputWriter file; long[] rows; int made, atOnce; UnsafeExternalRowSorter waiting;
+  UnsafeRow key; OutputWriter file; long[] rows; int made, atOnce; UnsafeExternalRowSorter waiting; UnsafeProjection unsafe;
   public FrazilPartitionWriter(FrazilPartitionFiles how, String path, StructType schema, TaskAttemptContext task) {
     this.how = how; this.path = path; this.schema = schema; this.task = task; atOnce = how.atOnce;
     keyOf = UnsafeProjection$.MODULE$.create(how.keys);
@@ -71,7 +71,8 @@ public class FrazilPartitionWriter extends OutputWriter {
     try {
       if (waiting == null) waiting = UnsafeExternalRowSorter.createWithRecordComparator(schema, (java.util.function.Supplier) (Object) new FrazilSame(), PrefixComparators.LONG,
         (UnsafeExternalRowSorter.PrefixComputer) (Object) new FrazilKeyHash(keyOf), org.apache.spark.TaskContext.get().taskMemoryManager().pageSizeBytes(), true);
-      waiting.insertRow(row instanceof UnsafeRow ? (UnsafeRow) row : UnsafeProjection$.MODULE$.create(schema).apply(row));
+      if (unsafe == null) unsafe = UnsafeProjection$.MODULE$.create(schema);
+      waiting.insertRow(row instanceof UnsafeRow ? (UnsafeRow) row : unsafe.apply(row));
     } catch (java.io.IOException error) { throw new java.io.UncheckedIOException(error); }
   }
   void closeAll() {
