@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from frazil.errors import FrazilError, InvalidArgument
 from frazil.io.store import Store
+from frazil.progress import Progress
 
 Locations: TypeAlias = "Sequence[str] | pa.ChunkedArray"
-_BATCH = 10_000
+_BATCH = 5_000
 
 
 def delete_files(store: Store, locations: Locations, *, threads: int | None = None) -> list[str]:
@@ -31,13 +32,16 @@ def delete_files(store: Store, locations: Locations, *, threads: int | None = No
             part = locations[start : start + _BATCH]
             yield part.to_pylist() if isinstance(part, pa.ChunkedArray) else list(part)
 
-    if workers == 1:
-        return [location for batch in batches() for location in delete(batch)]
     failed: list[str] = []
-    with ThreadPoolExecutor(workers, thread_name_prefix="frazil-delete") as pool:
+    with (
+        ThreadPoolExecutor(workers, thread_name_prefix="frazil-delete") as pool,
+        Progress("deleting files", len(locations)) as progress,
+    ):
         for batch in batches():
-            for undeleted in pool.map(delete, [batch[index::workers] for index in range(workers)]):
+            parts = [batch[index::workers] for index in range(workers)]
+            for undeleted in pool.map(delete, parts) if workers > 1 else map(delete, parts):
                 failed.extend(undeleted)
+            progress.step(len(batch))
     return failed
 
 

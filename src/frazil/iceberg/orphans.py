@@ -29,6 +29,7 @@ from frazil.iceberg.reachable import Reachability
 from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.model.temporal import to_millis
+from frazil.progress import Progress
 
 PrefixMismatchMode = Literal["ERROR", "IGNORE", "DELETE"]
 _MODES: tuple[PrefixMismatchMode, ...] = ("ERROR", "IGNORE", "DELETE")
@@ -37,7 +38,7 @@ DEFAULT_AGE_MS = 3 * 24 * _HOUR_MS
 LEAST_AGE_MS = 24 * _HOUR_MS
 _MOMENT = pa.timestamp("ms", "UTC")
 _FILES = pa.schema({"location": pa.string(), "size": pa.int64(), "modified": _MOMENT})
-_LIST_ROWS = 100_000
+_LIST_ROWS = 10_000
 _GROUP_ROWS = 250_000
 _SHOWN = 20
 _TOLD = 5
@@ -341,13 +342,12 @@ class _Listing:
 
 def _listed(store: Store, folder: str) -> Iterator[pa.Table]:
     files = iter(store.list(folder))
-    while True:
-        rows = [(file.location, file.size, file.modified_ms) for file in islice(files, _LIST_ROWS)]
-        if not rows:
-            return
-        places, sizes, times = zip(*rows, strict=True)
-        moments = pa.array(times, pa.int64()).cast(_MOMENT)
-        yield pa.table([pa.array(places, pa.string()), pa.array(sizes, pa.int64()), moments], schema=_FILES)
+    with Progress("listing files") as progress:
+        while rows := [(file.location, file.size, file.modified_ms) for file in islice(files, _LIST_ROWS)]:
+            progress.step(len(rows))
+            places, sizes, times = zip(*rows, strict=True)
+            moments = pa.array(times, pa.int64()).cast(_MOMENT)
+            yield pa.table([pa.array(places, pa.string()), pa.array(sizes, pa.int64()), moments], schema=_FILES)
 
 
 def _given(files: pa.Table) -> pa.Table:

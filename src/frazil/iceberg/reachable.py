@@ -27,6 +27,7 @@ from frazil.iceberg.snapshot import Snapshot
 from frazil.io.store import Store
 from frazil.model.partition import PartitionSpec
 from frazil.model.types import StructType
+from frazil.progress import Progress
 
 _COLUMNS = frozenset(
     {*REQUIRED, ids.SNAPSHOT_ID, ids.SEQUENCE_NUMBER, ids.FILE_SEQUENCE_NUMBER, ids.FIRST_ROW_ID, ids.CONTENT}
@@ -127,8 +128,11 @@ class Reachability:
         return found
 
     def _live(self, manifests: Sequence[ManifestFile], columns: frozenset[int] = _COLUMNS) -> Iterator[Entries]:
-        for entries in self._reader.read(manifests, columns):
-            yield entries.filter(entries.live)
+        expected = sum((one.live_files or 0) + (one.deleted_files_count or 0) for one in manifests)
+        with Progress("reading manifests", expected) as progress:
+            for entries in self._reader.read(manifests, columns):
+                progress.step(len(entries))
+                yield entries.filter(entries.live)
 
     def only_expired(self, expired: Sequence[Snapshot], retained: Sequence[Snapshot], *, content: bool = True) -> Files:
         """What the expired snapshots reach and the retained ones do not; without `content`, metadata files only.

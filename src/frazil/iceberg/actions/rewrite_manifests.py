@@ -28,6 +28,7 @@ from frazil.iceberg.partition_types import partition_type
 from frazil.iceberg.snapshot import REPLACE, Snapshot
 from frazil.iceberg.transaction import Transaction
 from frazil.model.partition import PartitionSpec
+from frazil.progress import Progress
 
 _ENTRIES_AT_A_TIME = 100_000
 """How many entries are in memory at once, with all their metrics: some hundred megabytes."""
@@ -179,12 +180,14 @@ def _in_order(
 ) -> Iterator[Entries]:
     """All live entries by rank, so many at a time; each time the manifests that have any of them are read."""
     total = sum(map(len, ranks))
-    for start in range(0, total, at_a_time):
-        parts, places = [], []
-        for manifest, mine in zip(manifests, ranks, strict=True):
-            chosen = (mine >= start) & (mine < start + at_a_time)
-            if chosen.any():
-                parts.append(_live(reader, manifest, ALL_COLUMNS).filter(chosen))
-                places.append(mine[chosen])
-        order = np.argsort(np.concatenate(places), kind="stable")
-        yield as_existing(concat(parts)).take(pa.array(order))
+    with Progress("rewriting manifests", total) as progress:
+        for start in range(0, total, at_a_time):
+            parts, places = [], []
+            for manifest, mine in zip(manifests, ranks, strict=True):
+                chosen = (mine >= start) & (mine < start + at_a_time)
+                if chosen.any():
+                    parts.append(_live(reader, manifest, ALL_COLUMNS).filter(chosen))
+                    places.append(mine[chosen])
+                    progress.step(len(places[-1]))
+            order = np.argsort(np.concatenate(places), kind="stable")
+            yield as_existing(concat(parts)).take(pa.array(order))

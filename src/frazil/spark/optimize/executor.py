@@ -21,8 +21,8 @@ from frazil.optimize.unkeyed import UnkeyedJob
 from frazil.spark.changes.builder import any_bridge
 from frazil.spark.optimize.native import NativeRewrites, is_large
 from frazil.spark.optimize.workers import Numbered, Workers, was_cancelled
+from frazil.spark.progress import progress_of
 from frazil.spark.scan.files import routed
-from frazil.spark.upkeep.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,11 +72,10 @@ class _Run:
         units = self._units()
         pool = ThreadPoolExecutor(min(len(units), _MOST_JOBS), "frazil-optimize")
         running = [pool.submit(self._tagged, unit, tag) for unit in units]
-        shown = self._spark.conf.get("spark.ui.showConsoleProgress", "false") != "true"
         told: list[Any] = []
         is_whole = False
         try:
-            with Progress("optimizing", len(self._tasks), shown=shown) as progress:
+            with progress_of(self._spark, "optimizing", len(self._tasks)) as progress:
                 for outcome in as_completed(running):
                     for done in outcome.result():
                         told += [] if done.written is None else [done.written]

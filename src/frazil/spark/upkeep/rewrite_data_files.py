@@ -24,9 +24,9 @@ from frazil.model.expressions import Expression
 from frazil.model.schema import Schema
 from frazil.spark.changes.delta import with_lineage
 from frazil.spark.interrupt import interruptions
+from frazil.spark.progress import progress_of
 from frazil.spark.scan.some_files import rows_of_files
 from frazil.spark.upkeep.arrangement import Arrangement
-from frazil.spark.upkeep.progress import Progress
 from frazil.spark.write.commit import as_told, was_refused
 from frazil.spark.write.insert import write_files
 from frazil.spark.write.job import Job
@@ -118,10 +118,9 @@ class Compaction:
         pool = ThreadPoolExecutor(threads, thread_name_prefix="frazil-rewrite")
         running = {pool.submit(self._rewrite, group, tag): group for group in plan}
         taken: set[Future[Rewritten]] = set()
-        shown = self.spark.conf.get("spark.ui.showConsoleProgress", "false") != "true"
 
         def finished() -> Iterator[tuple[FileGroup, Future[Rewritten]]]:
-            with Progress("rewriting files", len(plan), shown=shown) as progress:
+            with progress_of(self.spark, "rewriting files", len(plan)) as progress:
                 for outcome in as_completed(running):
                     taken.add(outcome)
                     progress.step()
