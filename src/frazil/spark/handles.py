@@ -244,6 +244,11 @@ class TableHandle(ABC):
         """Whether a command writes files with changed rows anew."""
         return False
 
+    @property
+    def changes_by_key(self) -> bool:
+        """Whether a command says which rows go by their keys, not by where they are."""
+        return False
+
     def change_rows(self, command: Command) -> Any:
         """DELETE, UPDATE or MERGE; what changed."""
         self._refuse(f"has no {command.kind.upper()}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Rows:
-    """Answers `scan`, `aggregate`, `insert`, `truncate`, `dropPartitions`, `overwriteDynamic` and `rowLevel`."""
+    """Answers what is asked about rows, from `scan` to `explain`."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
@@ -29,6 +29,7 @@ class Rows:
         bridge.on("dropPartitions", self.drop_partitions)
         bridge.on("overwriteDynamic", self.overwrite_dynamic)
         bridge.on("rowLevel", self.row_level)
+        bridge.on("explain", self.explain)
 
     def scan(self, key: str, what: str, jsession: Any) -> Any:
         """The plan that stands for a table in a query, or the JSON to make it of."""
@@ -71,12 +72,19 @@ class Rows:
 
     def row_level(self, key: str, node: Any, jsession: Any) -> str:
         """DELETE, UPDATE and MERGE; the counts of what changed."""
-        command = Command(self._bridge, self._bridge.handle(key), self._bridge.session(jsession), node)
+        command = self._command(key, node, jsession)
         try:
             command.handle.change_rows(command)
         finally:
             self._bridge.refresh(command.handle.name)
         return "[]"
+
+    def explain(self, key: str, what: Any, jsession: Any) -> str:
+        """EXPLAIN of DELETE, UPDATE and MERGE, in a mode of Spark's."""
+        return self._command(key, what[0], jsession).explained(what[1])
+
+    def _command(self, key: str, node: Any, jsession: Any) -> Command:
+        return Command(self._bridge, self._bridge.handle(key), self._bridge.session(jsession), node)
 
     def _changed(self, handle: TableHandle) -> str:
         self._bridge.refresh(handle.name)

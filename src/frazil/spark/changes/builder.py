@@ -130,9 +130,7 @@ class Statement:
     def explain(self, mode: str | None = None) -> None:
         """Print Spark's plan of the rows that change; nothing is changed. `mode` is as for DataFrames."""
         with self._command() as command, command.narrowed() as narrowed:
-            how = "rewrites the files that they are in" if command.copies else "writes deletes beside their files"
-            print(f"{command.kind.upper()} of {self.table.identifier}: reads these rows, and {how}")  # noqa: T201
-            narrowed.changes().explain(mode=mode)
+            print(narrowed.explained(mode))  # noqa: T201
 
     @contextmanager
     def _command(self) -> Iterator[Command]:

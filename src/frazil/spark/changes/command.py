@@ -118,6 +118,19 @@ class Command:
         """The same, with the row as it was in the place of where it is."""
         return frame_of(self.spark, self._rules.oldAndNew(self.node, self.only))
 
+    def explained(self, mode: str | None = None) -> str:
+        """What is done, and Spark's plan of the rows that change. `mode` is as for DataFrames."""
+        rows: Any = self.old_and_new() if self.handle.changes_by_key else self.changes()
+        plans: Any = self.spark.sparkContext._jvm
+        shown = plans.org.apache.spark.sql.execution.ExplainMode.fromString(mode or "simple")
+        what = (
+            "writes deletes of their keys, and new rows"
+            if self.handle.changes_by_key
+            else ("rewrites the files that they are in" if self.copies else "writes deletes beside their files")
+        )
+        told = f"{self.kind.upper()} of {self.handle.name}: reads these rows, and {what}"
+        return f"{told}\n{rows._jdf.queryExecution().explainString(shown)}"
+
     def on(self, handle: TableHandle) -> Command:
         """The command on another state of the table, with the same columns."""
         node = self._rules.moved(self.node, describe(self.bridge, handle))

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.optimizer.*;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.command.ExplainCommand;
 import org.apache.spark.sql.execution.command.ExternalCommandExecutor;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.v2.*;
@@ -21,10 +22,24 @@ public class FrazilRunner implements org.apache.spark.sql.connector.ExternalComm
   /** The key of the table that a statement is about, and its command, analysed and not run. */
   public static Object[] about(Object session, String sql) throws Exception {
     org.apache.spark.sql.classic.SparkSession own = (org.apache.spark.sql.classic.SparkSession) session;
-    LogicalPlan parsed = own.sessionState().sqlParser().parsePlan(sql);
-    LogicalPlan plan = own.sessionState().executePlan(parsed, org.apache.spark.sql.execution.CommandExecutionMode$.MODULE$.SKIP()).analyzed();
-    FrazilRunner runner = (FrazilRunner) ((ExternalCommandExecutor) plan).runner();
+    FrazilRunner runner = of(own, own.sessionState().sqlParser().parsePlan(sql));
     return new Object[] {runner.a, runner.b};
+  }
+  /** What carries out a plan that was parsed; null if Spark does. */
+  static FrazilRunner of(org.apache.spark.sql.classic.SparkSession session, LogicalPlan parsed) {
+    LogicalPlan plan = session.sessionState().executePlan(parsed, org.apache.spark.sql.execution.CommandExecutionMode$.MODULE$.SKIP()).analyzed();
+    Object runner = plan instanceof ExternalCommandExecutor ? ((ExternalCommandExecutor) plan).runner() : null;
+    return runner instanceof FrazilRunner ? (FrazilRunner) runner : null;
+  }
+  /** EXPLAIN of a row-level command: the plan of the rows that it changes. Spark tells what is wrong with others, and explains them. */
+  static LogicalPlan explained(ExplainCommand explain) {
+    org.apache.spark.sql.classic.SparkSession session = org.apache.spark.sql.classic.SparkSession.active();
+    FrazilRunner runner;
+    try { runner = of(session, explain.logicalPlan()); } catch (Exception e) { runner = null; }
+    if (runner == null) return explain;
+    Object told = Frazil.ask(runner.bridge, "explain", runner.a, new Object[] {runner.b, explain.mode().name()}, session);
+    Expression text = new Alias(Literal.create(told, org.apache.spark.sql.types.DataTypes.StringType), "plan", NamedExpression.newExprId(), FrazilRowLevel.NONE, scala.Option.empty(), FrazilRowLevel.NONE);
+    return new Project(Frazil.seq(Collections.singletonList(text)), new OneRowRelation());
   }
   public static LogicalPlan plan(String bridge, String op, Object a, Object b) {
     return new ExternalCommandExecutor(new FrazilRunner(bridge, a, b), op, scala.collection.immutable.Map$.MODULE$.empty());
@@ -94,8 +109,9 @@ public class FrazilRule extends Rule {
       all.add(scala.jdk.javaapi.CollectionConverters.asJava(((org.apache.spark.sql.catalyst.analysis.UnresolvedPartitionSpec) part).spec())); }
     return Frazil.json(Frazil.map(new Object[] {"partitions", all, "ifExists", Boolean.valueOf(node.ifExists())}));
   }
+  static boolean isExplained(Object node) { return node instanceof ExplainCommand && target(((ExplainCommand) node).logicalPlan()) != null; }
   boolean matches(Object node) {
-    if (commands && partitioned(node) != null) return true;
+    if (commands && (partitioned(node) != null || isExplained(node))) return true;
     if (commands ? FrazilSink.is(node) : FrazilStream.is(node)) return true;
     if (!commands && node instanceof Aggregate) return FrazilAggregates.of(node) != null;
     Object target = commands ? target(node) : node;
@@ -104,6 +120,7 @@ public class FrazilRule extends Rule {
       && (commands || node instanceof DataSourceV2Relation);
   }
   Object replace(Object node, LogicalPlan plan) {
+    if (isExplained(node)) return FrazilRunner.explained((ExplainCommand) node);
     if (FrazilSink.is(node)) return FrazilSink.instead((org.apache.spark.sql.catalyst.streaming.WriteToStream) node);
     if (FrazilStream.is(node)) return FrazilStream.batch((StreamingDataSourceV2ScanRelation) node);
     if (node instanceof Aggregate) return FrazilAggregates.of(node).answered();

@@ -219,6 +219,10 @@ class MixedHandle(TableHandle):
         self.refuse_unless_written()
         drop_partitions(self.table, wanted, if_exists)
 
+    @property
+    def changes_by_key(self) -> bool:
+        return True
+
     def change_rows(self, command: Command) -> RowChanges:
         from frazil.spark.mixed.changes import change_rows
 
