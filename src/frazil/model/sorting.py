@@ -144,7 +144,7 @@ def _parse_field(schema: Schema, text: str) -> SortField:
     term = parse_term(found[1])
     if term.alias is not None:
         raise InvalidArgument(f"sort key {text!r} has an alias", hint="leave it out")
-    source = schema.find(term.column)
+    source = schema.find(term.column, case_sensitive=False)
     check_source(schema, source.id, term.transform)
     direction = _DIRECTIONS[(found[2] or "asc").lower()]
     nulls = found[3] or ("first" if direction == "asc" else "last")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import pyarrow as pa
 
@@ -22,7 +23,7 @@ _TERMS = re.compile(r",(?![^(]*\))")
 Indices = Callable[[pa.Table], pa.Array]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Arrangement:
     """How rows are to be arranged; not at all, if neither is given."""
 
@@ -30,7 +31,7 @@ class Arrangement:
     curve: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, text: str | None, metadata: TableMetadata) -> Arrangement:
+    def parse(cls, text: str | None, metadata: TableMetadata) -> Self:
         """From text such as `id DESC, ts` or `zorder(a, b)`; without any, the order of the table."""
         if text is None:
             return cls(metadata.default_sort_order)
@@ -70,9 +71,11 @@ class KnowOrder(Action):
 
 
 def _columns(text: str, schema: Schema) -> tuple[str, ...]:
-    names = tuple(name.strip().strip("`") for name in text.split(","))
-    for name in names:
-        column = schema.find(name)
-        if column.type.is_nested or not any(column.id == top.id for top in schema.fields):
-            raise InvalidArgument(f"{name!r} cannot be in a zorder", hint="use primitive columns that are in no struct")
-    return names
+    found = [schema.find(name.strip().strip("`"), case_sensitive=False) for name in text.split(",")]
+    for column in found:
+        if column.type.is_nested or column not in schema.fields:
+            raise InvalidArgument(
+                f"{schema.name_of(column.id)!r} cannot be in a zorder",
+                hint="use primitive columns that are in no struct",
+            )
+    return tuple(column.name for column in found)

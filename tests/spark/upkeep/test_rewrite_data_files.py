@@ -121,7 +121,7 @@ def test_sorted_by_the_tables_order(spark, sql, made, rows, name):
 def test_by_a_curve_through_columns(spark, sql, made, rows, name):
     made()
     before = rows()
-    arguments = "sort_order => 'zorder(b, id)', options => map('rewrite-all', 'true', 'var-length-contribution', '4')"
+    arguments = "sort_order => 'zorder(B, Id)', options => map('rewrite-all', 'true', 'var-length-contribution', '4')"
     result = call(spark, name, arguments)
     assert result["added_data_files_count"] == 1
     assert rows() == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +10,8 @@ from frazil.errors import InvalidArgument
 from frazil.iceberg.compaction_options import CompactionOptions, Strategy
 from frazil.iceberg.metadata import TableMetadata
 from frazil.model.schema import Schema
-from frazil.model.sorting import UNSORTED, SortOrder, assign_order_id, parse_sort_order
+from frazil.model.sorting import UNSORTED
+from frazil.optimize import arrangement
 from frazil.spark.scan.relations import quoted_name
 from frazil.spark.write.layout import sort_keys
 from frazil.spark.write.partitions import Transforms
@@ -19,21 +19,16 @@ from frazil.spark.write.partitions import Transforms
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_ZORDER = re.compile(r"\s*zorder\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
-_TERMS = re.compile(r",(?![^(]*\))")
 _KEY = "_frazil_zorder"
 _MANY = 64
 
 
 @dataclass(frozen=True)
-class Arrangement:
-    """How rows are to be arranged: by an order, by `curve` columns, or (both empty) not at all."""
-
-    order: SortOrder = UNSORTED
-    curve: tuple[str, ...] = ()
+class Arrangement(arrangement.Arrangement):
+    """The same on Spark."""
 
     @classmethod
-    def parse(cls, strategy: str, text: str | None, metadata: TableMetadata) -> Arrangement:
+    def of(cls, strategy: str, text: str | None, metadata: TableMetadata) -> Arrangement:
         """From the procedure's arguments: a strategy, and `id DESC, ts` or `zorder(a, b)`."""
         if strategy not in ("binpack", "sort"):
             raise InvalidArgument(f"strategy {strategy!r}", hint="use binpack or sort")
@@ -41,15 +36,9 @@ class Arrangement:
             if text is not None:
                 raise InvalidArgument("binpack takes no sort_order", hint="use strategy => 'sort'")
             return cls()
-        found = None if text is None else _ZORDER.fullmatch(text)
-        if found is not None:
-            return cls(curve=_columns(found[1], metadata.current_schema))
-        if text is None:
-            if metadata.default_sort_order.is_unsorted:
-                raise InvalidArgument("the table has no sort order", hint="give sort_order => 'column, ...'")
-            return cls(metadata.default_sort_order)
-        order = parse_sort_order(metadata.current_schema, [term.strip() for term in _TERMS.split(text)])
-        return cls(assign_order_id(metadata.sort_orders, order))
+        if text is None and metadata.default_sort_order.is_unsorted:
+            raise InvalidArgument("the table has no sort order", hint="give sort_order => 'column, ...'")
+        return cls.parse(text, metadata)
 
     @property
     def strategy(self) -> Strategy:
@@ -88,11 +77,3 @@ class Arrangement:
 
 def _by_range(rows: DataFrame, parts: int, keys: Sequence[Column]) -> DataFrame:
     return rows.repartitionByRange(parts, *keys).sortWithinPartitions(*keys)
-
-
-def _columns(text: str, schema: Schema) -> tuple[str, ...]:
-    names = tuple(name.strip().strip("`") for name in text.split(","))
-    for name in names:
-        if schema.find(name).type.is_nested:
-            raise InvalidArgument(f"column {name!r} has no order", hint="a zorder is made of primitive columns")
-    return names

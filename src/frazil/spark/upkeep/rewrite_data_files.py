@@ -55,7 +55,7 @@ def rewrite_data_files(
     """Rewrite files that are too small, too large or have too many deletes; Iceberg's arguments and options."""
     metadata = handle.table.metadata
     chosen = strategy or ("binpack" if sort_order is None else "sort")
-    arrangement = Arrangement.parse(chosen.lower(), sort_order, metadata)
+    arrangement = Arrangement.of(chosen.lower(), sort_order, metadata)
     parsed = CompactionOptions.parse(options or {}, metadata, arrangement.strategy)
     return Compaction(bridge, spark, handle, arrangement, parsed, as_expression(where)).run()
 
