@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from frazil.errors import InvalidArgument
@@ -76,18 +75,31 @@ class Noted(NamedTuple):
         """Where they are: made anew each time, of eight bytes for each row."""
         return DeletionVector(roaring.deserialize(self.bitmap))
 
+    @property
+    def cardinality(self) -> int:
+        """How many they are."""
+        return roaring.cardinality(self.bitmap)
+
 
 @dataclass(frozen=True)
 class Gone:
-    """Positions that a command takes from one file: deleted rows, and rows that are updated."""
+    """Rows that a command takes from one file: those that are deleted, those that are updated, or some of both."""
 
-    deleted: DeletionVector
-    updated: DeletionVector
+    noted: tuple[Noted, ...]
 
-    @cached_property
+    @property
     def positions(self) -> DeletionVector:
-        """All of them."""
-        return self.deleted.union(self.updated)
+        """Where they are: made anew each time."""
+        return reduce(DeletionVector.union, (one.positions for one in self.noted))
+
+    @property
+    def cardinality(self) -> int:
+        """How many they are."""
+        return self.noted[0].cardinality if len(self.noted) == 1 else self.positions.cardinality
+
+    def count(self, operation: int) -> int:
+        """How many of them an operation takes."""
+        return sum(one.cardinality for one in self.noted if one.operation == operation)
 
 
 class Changes:
@@ -128,12 +140,11 @@ class Delta:
     @cached_property
     def gone(self) -> dict[str, Gone]:
         """What goes, by file."""
-        parts: dict[str, dict[int, DeletionVector]] = {}
+        parts: dict[str, tuple[Noted, ...]] = {}
         for one in self.noted:
             if one.path:
-                parts.setdefault(one.path, {})[one.operation] = one.positions
-        none = DeletionVector(np.empty(0, np.int64))
-        return {path: Gone(some.get(_DELETE, none), some.get(_UPDATE, none)) for path, some in parts.items()}
+                parts[one.path] = (*parts.get(one.path, ()), one)
+        return {path: Gone(some) for path, some in parts.items()}
 
     @property
     def inserted(self) -> int:
@@ -143,12 +154,12 @@ class Delta:
     @property
     def updated(self) -> int:
         """How many rows are updated."""
-        return sum(gone.updated.cardinality for gone in self.gone.values())
+        return sum(gone.count(_UPDATE) for gone in self.gone.values())
 
     @property
     def deleted(self) -> int:
         """How many rows are deleted."""
-        return sum(gone.deleted.cardinality for gone in self.gone.values())
+        return sum(gone.count(_DELETE) for gone in self.gone.values())
 
     def touched(self, plan: ScanPlan) -> list[tuple[FileScanTask, Gone]]:
         """The files of a plan that lose rows."""

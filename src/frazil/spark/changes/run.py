@@ -306,7 +306,7 @@ class Change:
 
 def _is_empty(task: FileScanTask, gone: Gone) -> bool:
     """Whether a file has no row left, as far as that can be told without reading its deletes."""
-    return gone.positions.cardinality == task.file.record_count
+    return gone.cardinality == task.file.record_count
 
 
 class _Written:
