@@ -56,7 +56,7 @@ def test_they_are_listed_in_system(sql):
         *("rollback_to_snapshot", "rollback_to_timestamp", "set_current_snapshot", "cherrypick_snapshot"),
         *("publish_changes", "fast_forward", "ancestors_of", "register_table", "convert"),
         *("expire_snapshots", "remove_orphan_files", "rewrite_manifests", "rewrite_data_files"),
-        *("rewrite_position_delete_files", "convert_equality_deletes"),
+        *("rewrite_position_delete_files", "convert_equality_deletes", "optimize", "evaluate"),
     }
 
 

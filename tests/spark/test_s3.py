@@ -108,7 +108,7 @@ def test_both_stores_of_a_mixed_table_are_merged_by_workers(spark, name, table):
     assert rows(spark.table(name)) == wanted
     assert rows(spark.table(name).where("what = 'new' AND id < 9")) == [(3, "new")]
     assert "Frazil by Arrow" in spark.table(name)._jdf.queryExecution().optimizedPlan().toString()
-    assert spark.table(f"{name}.change").where("_change_action = 'DELETE'").count() == 3
+    assert spark.table(f"{name}.change").where("_change_action = 'DELETE'").count() == 4
 
 
 # Credentials

@@ -10,6 +10,7 @@ import pytest
 
 import frazil
 from frazil.errors import FrazilError, InvalidArgument
+from frazil.spark.attach import OWN_CATALOG
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -257,3 +258,15 @@ def test_the_lake_must_be_told_where_there_are_several(
     finally:
         other.detach(spark, "other")
     assert spark.read.format("frazil").load(short).count() == 6
+
+
+def test_the_catalog_of_a_session_without_a_lake_is_not_meant(
+    spark: SparkSession, lake: Lake, rows: DataFrame, name: str
+) -> None:
+    own = frazil.connect("memory:")
+    own.attach(spark, OWN_CATALOG)
+    try:
+        rows.write.format("frazil").save(name.removeprefix("lake."))
+        assert spark.read.format("frazil").load(name.removeprefix("lake.")).count() == 6
+    finally:
+        own.detach(spark, OWN_CATALOG)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from frazil.lake import Lake
 
+OWN_CATALOG = "_frazil"
+"""The catalog that a session gets which has none of ours, for tables that are brought along."""
+
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LOCK = threading.Lock()
 

@@ -139,13 +139,13 @@ def target(spark: SparkSession, options: Mapping[str, str]) -> tuple[Bridge, lis
 
 
 def lakes_of(spark: SparkSession) -> dict[str, Bridge]:
-    """The lakes that are attached to a session, by name."""
-    from frazil.spark.attach import bridges_of
+    """The lakes that are attached to a session, by name; the one that is made where there is none is nobody's."""
+    from frazil.spark.attach import OWN_CATALOG, bridges_of
 
     found = {bridge.name: bridge for bridge in bridges_of(spark)}
     if not found:
         raise InvalidArgument("no lake is attached to this session", hint="lake.attach(spark)")
-    return found
+    return {name: bridge for name, bridge in found.items() if name != OWN_CATALOG} or found
 
 
 def _chosen(spark: SparkSession, handle: TableHandle, options: Mapping[str, str]) -> TableHandle:

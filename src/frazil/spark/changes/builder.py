@@ -20,7 +20,7 @@ from frazil.iceberg.rewritten import ConvertedDeleteFiles, RewrittenDataFiles, R
 from frazil.iceberg.row_changes import RowChanges
 from frazil.lake import connect
 from frazil.model.arrow import schema_to_arrow
-from frazil.spark.attach import attach, bridges_of
+from frazil.spark.attach import OWN_CATALOG, attach, bridges_of
 from frazil.spark.catalog import HELD
 from frazil.spark.changes.command import Command
 from frazil.spark.changes.conditions import column_sql, condition_sql, value_sql
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from frazil.model.expressions import Expression
     from frazil.model.schema import Schema
     from frazil.spark.bridge import Bridge
-
-OWN_CATALOG = "_frazil"
-"""The catalog that a session gets which has none of ours."""
 
 Values = Mapping[str, Any]
 AnyTable: TypeAlias = "IcebergTable | LanceTable | MixedTable"
