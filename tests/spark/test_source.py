@@ -10,7 +10,7 @@ import pytest
 
 import frazil
 from frazil.errors import FrazilError, InvalidArgument
-from frazil.spark.attach import OWN_CATALOG
+from frazil.spark.attach import OWN_CATALOG, bridges_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -263,10 +263,7 @@ def test_the_lake_must_be_told_where_there_are_several(
 def test_the_catalog_of_a_session_without_a_lake_is_not_meant(
     spark: SparkSession, lake: Lake, rows: DataFrame, name: str
 ) -> None:
-    own = frazil.connect("memory:")
-    own.attach(spark, OWN_CATALOG)
-    try:
-        rows.write.format("frazil").save(name.removeprefix("lake."))
-        assert spark.read.format("frazil").load(name.removeprefix("lake.")).count() == 6
-    finally:
-        own.detach(spark, OWN_CATALOG)
+    if OWN_CATALOG not in {bridge.name for bridge in bridges_of(spark)}:  # it stays, as it does for users
+        frazil.connect("memory:").attach(spark, OWN_CATALOG)
+    rows.write.format("frazil").save(name.removeprefix("lake."))
+    assert spark.read.format("frazil").load(name.removeprefix("lake.")).count() == 6
