@@ -1,4 +1,4 @@
-"""Iceberg's own Spark runtime beside ours: catalogs of one session and one warehouse, `lake` ours, `java` Iceberg's."""
+"""Iceberg's own Spark runtime beside ours: catalogs `lake` and `java` over one warehouse, in one session or in two."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from benchmarks import spark_scan
-from benchmarks.probe import Job, Measured
+from benchmarks.probe import Measured
 from benchmarks.report import Line, as_text, machine
-from benchmarks.turns import compared, in_turns
-from frazil.lake import Lake
+from benchmarks.turns import compared
+from frazil.lake import Lake, connect
+from frazil.spark.session import CONF, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,50 +24,37 @@ RUNTIME = "FRAZIL_ICEBERG_RUNTIME"
 """The environment variable that says where the jar of Iceberg's Spark runtime is."""
 
 TARGET = 1.0
-T = TypeVar("T")
+
+
+_CONF = {"spark.master": "local[2]", "spark.driver.memory": "3g", "spark.ui.enabled": "false"}
+
+
+def _runtime_conf(folder: Path, runtime: Path) -> dict[str, str]:
+    return {
+        "spark.jars": str(runtime),
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.java": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.java.type": "hadoop",
+        "spark.sql.catalog.java.warehouse": str(folder),
+    }
 
 
 def session(lake: Lake, folder: Path, runtime: Path) -> SparkSession:
     """A session with both catalogs over the warehouse in a folder."""
-    return lake.spark(
-        **{
-            "spark.master": "local[2]",
-            "spark.driver.memory": "3g",
-            "spark.ui.enabled": "false",
-            "spark.jars": str(runtime),
-            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-            "spark.sql.catalog.java": "org.apache.iceberg.spark.SparkCatalog",
-            "spark.sql.catalog.java.type": "hadoop",
-            "spark.sql.catalog.java.warehouse": str(folder),
-        }
-    )
+    return lake.spark(**_CONF, **_runtime_conf(folder, runtime))
 
 
-@dataclass(frozen=True)
-class Question:
-    """The same to both sides: a function is given the side, which is the name of its catalog."""
+def session_of(side: str, folder: Path, runtime: Path) -> SparkSession:
+    """A session with the catalog of one side and nothing of the other, with the same settings else."""
+    if side == OURS:
+        return connect(folder).spark(**_CONF)
+    from pyspark.sql import SparkSession
 
-    name: str
-    ask: Callable[[str], int]
-    before: Callable[[str], None] = lambda side: None
-    calls: int = 1
-    by_cpu: bool = True
-    """Whether less CPU time meets the target too; not where work may be done in processes that are not looked at."""
-    at_most: float | None = TARGET
-
-    def jobs(self, spark: SparkSession) -> dict[str, Job]:
-        cpu = spark_scan.cpu_of(spark)
-        return {side: Job(_given(self.ask, side), _given(self.before, side), cpu) for side in SIDES}
-
-
-def _given(function: Callable[[str], T], side: str) -> Callable[[], T]:
-    return lambda: function(side)
-
-
-def answered(spark: SparkSession, question: Question, rounds: int) -> Iterator[Line]:
-    """Measure both sides, after a round that warms up."""
-    best = in_turns(question.jobs(spark), rounds, calls=question.calls)
-    yield from agreed(question.name, best, question.by_cpu, question.at_most)
+    find_java()
+    builder = SparkSession.builder
+    for key, value in {**CONF, **_CONF, **_runtime_conf(folder, runtime)}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def agreed(name: str, best: Mapping[str, Measured], by_cpu: bool, at_most: float | None = TARGET) -> Iterator[Line]:

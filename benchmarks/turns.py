@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from benchmarks.probe import Job, Measured, measure
 from benchmarks.report import Line, seconds
+
+J = TypeVar("J")
 
 
 def in_turns(
@@ -21,13 +24,26 @@ def in_turns(
 
     Before them there are rounds that warm up and do not count; they may have jobs of their own, on less.
     """
+    return in_turns_by(measure, jobs, rounds, calls=calls, warm=warm, warming=warming)
+
+
+def in_turns_by(
+    how: Callable[[J, int], Measured],
+    jobs: Mapping[str, J],
+    rounds: int,
+    *,
+    calls: int = 1,
+    warm: int = 1,
+    warming: Mapping[str, J] | None = None,
+) -> dict[str, Measured]:
+    """The same where something else measures a job, so many calls of it."""
     best: dict[str, Measured] = {}
     for number in range(-warm, rounds):
         for side in jobs if number % 2 == 0 else reversed(list(jobs)):
             if number < 0:
-                measure((warming or jobs)[side], calls)
+                how((warming or jobs)[side], calls)
                 continue
-            one = measure(jobs[side], calls)
+            one = how(jobs[side], calls)
             best[side] = one.better(best.get(side, one))
     return best
 
