@@ -2,7 +2,8 @@
 
 Files are of three classes by size: *fragments*, *undersized* ones, and those that have the target size. All insert
 files of a change store are fragments. The rules are Amoro's, with its loops taken out: a partition at rest needs
-nothing, however often it is asked.
+nothing, however often it is asked. And with one that Amoro has not: small files of a base store rest while they are
+larger than all that would be merged with them, so that a stream of changes does not write them anew each time.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind, PartitionInput
+from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind, PartitionInput, by_node
 from frazil.optimize.settings import Settings
+
+
+_LARGER = 1.5
+"""A small file rests if it is larger than all that it would be merged with, by this factor."""
 
 
 class Kind(IntEnum):
@@ -80,6 +85,7 @@ class PartitionEvaluation:
         self.convert: list[DataInput] = []
         """Files that stay, and whose deletes become one position delete file."""
         self._rewritten_segments = self._combined = 0
+        self._resting = self._at_rest() if is_keyed and not self.is_full else frozenset()
         for file in partition.files:
             self._add(file)
         self._count_deletes()
@@ -106,7 +112,7 @@ class PartitionEvaluation:
             light = bool(file.deletes) or small or self.is_undersized(file) or self.is_unsorted(file)
             return self.settings.full_rewrites_all or light
         deleted = sum(delete.file.record_count for delete in file.of_kind(DeleteKind.POSITION))
-        return small or deleted > file.rows * self.settings.duplicate_ratio
+        return (small and file.path not in self._resting) or deleted > file.rows * self.settings.duplicate_ratio
 
     def should_convert(self, file: DataInput) -> bool:
         """Whether a file that stays needs its deletes made into one file of positions."""
@@ -115,6 +121,24 @@ class PartitionEvaluation:
             return True
         # one delete file for several data files keeps all of them from being at rest
         return not self._is_keyed and any(delete.file.target_path != file.path for delete in positions)
+
+    def _at_rest(self) -> frozenset[str]:
+        """Small base files that are larger than the changes of their node and all files that are smaller, together."""
+        found: set[str] = set()
+        for group in by_node([file for file in self.partition.files if self.is_fragment(file)]):
+            others = sum(file.bytes for file in group if file.is_change)
+            alone: DataInput | None = None  # it has nothing to be merged with yet
+            for file in sorted((file for file in group if not file.is_change), key=lambda file: file.bytes):
+                if file.bytes <= _LARGER * others:
+                    alone = None
+                    others += file.bytes
+                    continue
+                if alone is not None:
+                    found.add(alone.path)
+                alone, others = file, file.bytes
+            if alone is not None:
+                found.add(alone.path)
+        return frozenset(found)
 
     def _add(self, file: DataInput) -> None:
         if self.is_fragment(file):
@@ -200,7 +224,7 @@ class PartitionEvaluation:
 
     @property
     def _small(self) -> int:
-        return self.fragments.files + self.equality.files
+        return self.fragments.files - len(self._resting) + self.equality.files
 
     @property
     def _waited(self) -> bool:

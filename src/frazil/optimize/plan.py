@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from frazil.mixed.tree import node_of
 from frazil.optimize.evaluate import Clock, Health, Kind, PartitionEvaluation, table_health
-from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind, PartitionInput
+from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind, PartitionInput, by_node
 from frazil.optimize.settings import Settings
 
 UNLIMITED = 2**63 - 1
@@ -184,13 +184,13 @@ class _Part:
 
 def split(one: PartitionEvaluation, *, is_keyed: bool) -> list[_Part]:
     """The tasks of a partition: by the tree of a keyed table, else by size."""
-    groups = _by_node if is_keyed else _by_size
-    found = groups(one.merge, one.settings)
+    groups = by_node if is_keyed else partial(_by_size, settings=one.settings)
+    found = groups(one.merge)
     alone = [group[0] for group in found if len(group) == 1]
     convert = [*one.convert, *(file for file in alone if one.should_convert(file))]
     rewritten = {file.path for file in one.rewrite}
     parts = [_Part(group, ()) for group in found if len(group) > 1]
-    for group in groups([*one.rewrite, *convert], one.settings):
+    for group in groups([*one.rewrite, *convert]):
         whole = [file for file in group if file.path in rewritten]
         parts.append(_Part(whole, [file for file in group if file.path not in rewritten]))
     return [
@@ -219,23 +219,6 @@ def _by_size(files: Sequence[DataInput], settings: Settings) -> list[list[DataIn
         else:
             bins.append((file.bytes, [file]))
     return [members for _, members in bins]
-
-
-def _by_node(files: Sequence[DataInput], settings: Settings) -> list[list[DataInput]]:
-    """Files together whose rows may have the same keys: those of a node and of all below it."""
-    by_node: dict[int, list[DataInput]] = {}
-    for file in files:
-        by_node.setdefault(file.node, []).append(file)
-    tops = [node for node in by_node if not any(_is_below(node, other) for other in by_node if other != node)]
-    return [
-        [file for node, members in by_node.items() if node == top or _is_below(node, top) for file in members]
-        for top in sorted(tops)
-    ]
-
-
-def _is_below(node: int, above: int) -> bool:
-    (mask, index), (outer, place) = node_of(node), node_of(above)
-    return mask > outer and index & outer == place
 
 
 def last_sequence_in_order(
