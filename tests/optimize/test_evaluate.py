@@ -47,6 +47,47 @@ def test_sizes_are_classed_as_amoro_does() -> None:
     assert [one.is_undersized(file) for file in files] == [False, True, True, False]
 
 
+def rewritten_beside(bases: list[int], change: int) -> list[int]:
+    """Which base files of a node, by size, a keyed table's minor optimizing writes anew, with so many bytes changed."""
+    files = [data(number, size) for number, size in enumerate(bases)]
+    changes = [replace(data(len(bases), change), is_change=True)] if change else []
+    partition = PartitionInput("", 0, (), [*files, *changes], {1} if change else set())
+    one = PartitionEvaluation(partition, SETTINGS, LATER, is_keyed=True)
+    return [file.bytes for file in files if file in one.rewrite]
+
+
+@pytest.mark.parametrize(
+    ("bases", "change", "rewritten"),
+    [
+        ([1], 1, [1]),
+        ([3], 1, []),
+        ([1, 3], 1, [1, 3]),
+        ([1, 8], 1, [1]),
+        ([8, 9], 1, [8, 9]),
+        ([1, 8, 9], 0, [8, 9]),
+        ([4], 0, []),
+        ([1, 2, 4, 8], 0, []),
+        ([2, 2, 2, 2], 0, [2, 2, 2, 2]),
+    ],
+)
+def test_small_base_files_rest_while_they_are_larger_than_what_they_would_be_merged_with(
+    bases: list[int], change: int, rewritten: list[int]
+) -> None:
+    assert rewritten_beside([size * MB for size in bases], change * MB) == [size * MB for size in rewritten]
+
+
+def test_a_stream_of_changes_writes_each_row_a_few_times_only() -> None:
+    bases: list[int] = []
+    written = 0
+    for number in range(100):
+        change = 100_000 + number  # so that no two sizes are the same
+        merged = rewritten_beside(bases, change)
+        bases = [*(size for size in bases if size not in merged), sum(merged) + change]
+        written += bases[-1]
+        assert len(bases) <= 8
+    assert written < 5 * 100 * 100_000
+
+
 @pytest.mark.parametrize(
     ("files", "kind"),
     [

@@ -16,7 +16,6 @@ from enum import IntEnum
 from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind, PartitionInput, by_node
 from frazil.optimize.settings import Settings
 
-
 _LARGER = 1.5
 """A small file rests if it is larger than all that it would be merged with, by this factor."""
 
