@@ -98,7 +98,7 @@ public class FrazilReader extends scala.runtime.AbstractFunction1 implements jav
     Object[] shared = sets.isEmpty() ? new Object[0] : (Object[]) sets.get();
     FrazilMatch[] matches = new FrazilMatch[shared.length];
     for (int m = 0; m < matches.length; m++) {
-      FrazilKeys keys = (FrazilKeys) ((org.apache.spark.broadcast.Broadcast) shared[m]).value();
+      FrazilKeys keys = ((FrazilKeys) ((org.apache.spark.broadcast.Broadcast) shared[m]).value()).ready();
       int[] at = new int[keys.columns.length];
       for (int k = 0; k < at.length; k++) { int p = keyAt[keys.columns[k]]; at[k] = p < 0 ? columns + p : p; }
       matches[m] = new FrazilMatch(keys, at, ((Long) told.get(FrazilParquet.SEQUENCE).get()).longValue()); }
@@ -106,34 +106,59 @@ public class FrazilReader extends scala.runtime.AbstractFunction1 implements jav
     return new FrazilKept((scala.collection.Iterator) readers[r].apply(f), vector, count ? -1 : indexAt[r], matches, cut, extra[r], types); }
 }
 
-/** Keys of equality deletes, each with the newest sequence number that deletes it. Null equals null. One bit of a hash tells most rows that stay. */
+/**
+ * Keys of equality deletes, each with the newest sequence number that deletes it. Null equals null. One bit of a hash tells most rows that stay.
+ * Keys are sent one after the other, which is quick; whoever gets them puts them into a table.
+ */
 public class FrazilKeys implements java.io.Serializable {
-  public static final long serialVersionUID = 1L, NULL = -7046029254386353131L;
+  public static final long serialVersionUID = 2L, NULL = -7046029254386353131L;
   final int[] columns; final DataType[] types; final boolean exact;        // exact: a hash is of one value only, or of null
-  final long[] bits, slots, seqs; final int[] which, ends; byte[] keys = new byte[0]; long nullSeq = 0L;   // keys one after the other: quick to send
-  public FrazilKeys(int[] columns, DataType[] types, Object[][] values, Object[] sequences) {
-    this.columns = columns; this.types = types;
-    exact = types.length == 1 && (ints(types[0]) || longs(types[0]));
-    int n = sequences.length, size = Math.max(16, Integer.highestOneBit(Math.max(1, n)) * 4);
-    bits = new long[size / 8]; slots = new long[size]; seqs = new long[size];   // open addressing; sequence numbers of deletes are above 0
-    which = new int[exact ? 0 : size]; ends = new int[exact ? 0 : n + 1];
-    UnsafeProjection project = exact ? null : UnsafeProjection.create(types);
+  final long[] hashes, sequences; final int[] ends; byte[] valid;   // where keys end that a hash does not tell; which numbers are there, null for all
+  byte[] keys = new byte[0];
+  transient long[] bits, slots, seqs; transient int[] which; transient long nullSeq;
+  FrazilKeys(int[] columns, DataType[] types, long[] sequences, boolean exact) {
+    this.columns = columns; this.types = types; this.sequences = sequences; this.exact = exact;
+    hashes = new long[sequences.length]; ends = new int[exact ? 0 : sequences.length + 1]; }
+  public static boolean exact(DataType[] types) { return types.length == 1 && (ints(types[0]) || longs(types[0])); }
+  /** Keys that are numbers. */
+  public static FrazilKeys of(int[] columns, DataType[] types, long[] values, byte[] valid, long[] sequences) {
+    FrazilKeys made = new FrazilKeys(columns, types, sequences, true);
+    made.valid = valid;
+    for (int i = 0; i < values.length; i++) made.hashes[i] = mix(0L, valid == null || valid[i] != 0 ? values[i] : NULL);
+    return made; }
+  /** Any keys, by columns. */
+  public static FrazilKeys of(int[] columns, DataType[] types, Object[][] values, long[] sequences) {
+    FrazilKeys made = new FrazilKeys(columns, types, sequences, false);
+    UnsafeProjection project = UnsafeProjection.create(types);
     Object[] key = new Object[types.length];
-    int known = 0;
-    for (int i = 0; i < n; i++) {
-      long h = 0L, sequence = ((Long) sequences[i]).longValue();
+    InternalRow row = new GenericInternalRow(key);
+    for (int i = 0; i < sequences.length; i++) {
+      long h = 0L;
       for (int c = 0; c < key.length; c++) { key[c] = values[c][i]; h = mix(h, of(key[c])); }
-      bits[word(h)] |= 1L << h;
-      if (exact && key[0] == null) { nullSeq = Math.max(nullSeq, sequence); continue; }
-      InternalRow row = new GenericInternalRow(key);
-      int at = find(h, project, row);
-      if (!exact && seqs[at] == 0L) { which[at] = known; add(project.apply(row), known++); }
-      slots[at] = h; seqs[at] = Math.max(seqs[at], sequence); } }
+      made.hashes[i] = h;
+      made.add(project.apply(row), i); }
+    return made; }
   void add(UnsafeRow row, int number) {
     int from = ends[number], size = row.getSizeInBytes();
     if (keys.length < from + size) keys = Arrays.copyOf(keys, Math.max(2 * keys.length, from + size));
     Platform.copyMemory(row.getBaseObject(), row.getBaseOffset(), keys, Platform.BYTE_ARRAY_OFFSET + from, size);
     ends[number + 1] = from + size; }
+  /** The table, made once in each process: open addressing; sequence numbers of deletes are above 0. */
+  public synchronized FrazilKeys ready() {
+    if (bits != null) return this;
+    int n = hashes.length, size = Math.max(16, Integer.highestOneBit(Math.max(1, n)) * 4);
+    long[] told = new long[size / 8];
+    slots = new long[size]; seqs = new long[size]; which = new int[exact ? 0 : size];
+    for (int i = 0; i < n; i++) {
+      long h = hashes[i];
+      told[(int) (h >>> 6) & told.length - 1] |= 1L << h;
+      if (valid != null && valid[i] == 0) { nullSeq = Math.max(nullSeq, sequences[i]); continue; }
+      int at = (int) (h >>> 32) & size - 1;
+      while (seqs[at] != 0L && (slots[at] != h || !exact && !same(which[at], keys, Platform.BYTE_ARRAY_OFFSET + ends[i], ends[i + 1] - ends[i]))) at = at + 1 & size - 1;
+      if (!exact && seqs[at] == 0L) which[at] = i;
+      slots[at] = h; seqs[at] = Math.max(seqs[at], sequences[i]); }
+    bits = told;
+    return this; }
   static boolean ints(DataType t) { return t instanceof IntegerType || t instanceof DateType; }
   static boolean longs(DataType t) { return t instanceof LongType || t instanceof TimestampType || t instanceof TimestampNTZType; }
   static long mix(long h, long value) { h = h * 31L + value; h = (h ^ h >>> 32) * NULL; return h ^ h >>> 29; }
@@ -144,10 +169,10 @@ public class FrazilKeys implements java.io.Serializable {
     int at = (int) (h >>> 32) & slots.length - 1;
     while (seqs[at] != 0L && (slots[at] != h || !exact && !same(which[at], key.apply(row)))) at = at + 1 & slots.length - 1;
     return at; }
-  boolean same(int number, UnsafeRow row) {
-    int from = ends[number], size = row.getSizeInBytes();
-    return ends[number + 1] - from == size && org.apache.spark.unsafe.array.ByteArrayMethods.arrayEquals(
-      keys, Platform.BYTE_ARRAY_OFFSET + from, row.getBaseObject(), row.getBaseOffset(), size); }
+  boolean same(int number, UnsafeRow row) { return same(number, row.getBaseObject(), row.getBaseOffset(), row.getSizeInBytes()); }
+  boolean same(int number, Object base, long offset, int size) {
+    int from = ends[number];
+    return ends[number + 1] - from == size && org.apache.spark.unsafe.array.ByteArrayMethods.arrayEquals(keys, Platform.BYTE_ARRAY_OFFSET + from, base, offset, size); }
   /** The hash of a value: equal values have equal ones. */
   static long of(Object v) {
     if (v == null) return NULL;

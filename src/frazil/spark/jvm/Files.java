@@ -82,11 +82,23 @@ public class FrazilFilters {
 /** Columns of one value per file, as Python packs them: see scan/files.py. */
 public class FrazilColumns {
   final ByteBuffer in; final int n;
-  public FrazilColumns(byte[] data) { in = ByteBuffer.wrap(data); in.order(ByteOrder.LITTLE_ENDIAN); n = in.getInt(); }
+  public FrazilColumns(Object data) { in = ByteBuffer.wrap(data instanceof byte[] ? (byte[]) data : taken((String) data)); in.order(ByteOrder.LITTLE_ENDIAN); n = in.getInt(); }
+  /** What is large comes in a file, since py4j would write it as text. */
+  static byte[] taken(String file) {
+    java.nio.file.Path path = java.nio.file.Paths.get(file, new String[0]);
+    try { byte[] data = java.nio.file.Files.readAllBytes(path); java.nio.file.Files.delete(path); return data; }
+    catch (java.io.IOException e) { throw new IllegalStateException(e); } }
   byte[] bytes(int length) { byte[] b = new byte[length]; in.get(b); return b; }
+  byte[] valid() { return in.get() == 0 ? null : bytes(n); }
+  /** The numbers of a column, after what `valid` tells of them. */
+  long[] numbers(DataType t) {
+    long[] out = new long[n];
+    if (FrazilKeys.ints(t)) for (int i = 0; i < n; i++) out[i] = in.getInt();
+    else { in.asLongBuffer().get(out); in.position(in.position() + 8 * n); }
+    return out; }
   Object[] column(DataType t) {
     Object[] out = new Object[n];
-    byte[] valid = in.get() == 0 ? null : bytes(n);
+    byte[] valid = valid();
     if (t instanceof StructType) {
       StructField[] fields = ((StructType) t).fields();
       Object[][] inner = new Object[fields.length][];
@@ -114,6 +126,39 @@ public class FrazilColumns {
     return new GenericInternalRow(values); }
 }
 
+/** Sets of keys that executors fetch once. The newest are kept for the queries that follow: the deletes of a table are the same until the next commit. */
+public class FrazilShared {
+  static final long MOST = 64L << 20;
+  static final LinkedHashMap kept = new LinkedHashMap(16, 0.75f, true);
+  static long size = 0L;
+  public static synchronized void clear() { kept.clear(); size = 0L; }
+  public static synchronized Map kept() { return new LinkedHashMap(kept); }
+  static synchronized Object get(String name, org.apache.spark.SparkContext context, StructType keys, byte[] packed) {
+    Object[] found = (Object[]) kept.get(name);
+    if (found == null) {
+      found = new Object[] {org.apache.spark.api.java.JavaSparkContext.fromSparkContext(context).broadcast(unpacked(new FrazilColumns(packed), keys)), Integer.valueOf(packed.length)};
+      kept.put(name, found);
+      size += packed.length;
+      Iterator oldest = kept.values().iterator();
+      while (size > MOST && kept.size() > 1) { size -= ((Integer) ((Object[]) oldest.next())[1]).intValue(); oldest.remove(); } }
+    return found[0]; }
+  /** A set is columns of its own: which of the key columns, their values, and the sequence numbers. */
+  static FrazilKeys unpacked(FrazilColumns set, StructType keys) {
+    int[] columns = new int[set.in.getInt()];
+    DataType[] types = new DataType[columns.length];
+    Object[][] values = new Object[columns.length][];
+    byte[] valid = null;
+    long[] numbers = null;
+    for (int c = 0; c < columns.length; c++) {
+      columns[c] = set.in.getInt();
+      types[c] = keys.fields()[columns[c]].dataType();
+      if (columns.length == 1 && FrazilKeys.exact(types)) { valid = set.valid(); numbers = set.numbers(types[c]); }
+      else values[c] = set.column(types[c]); }
+    set.valid();
+    long[] sequences = set.numbers(DataTypes.LongType);
+    return numbers == null ? FrazilKeys.of(columns, types, values, sequences) : FrazilKeys.of(columns, types, numbers, valid, sequences); }
+}
+
 /** Which files a relation has: asked of Python with the filters Spark pushed down. Equal keys mean equal rows, for ever. */
 public class FrazilFiles implements FileIndex {
   final String bridge; final String key, root; final long size; final StructType constants, keys;
@@ -124,7 +169,7 @@ public class FrazilFiles implements FileIndex {
   public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
     List parts = FrazilPlan.list(partitionFilters), all = new ArrayList(parts);
     all.addAll(FrazilPlan.list(dataFilters));
-    FrazilColumns files = new FrazilColumns((byte[]) Frazil.ask(bridge, "listFiles", key, FrazilFilters.text(all), null));
+    FrazilColumns files = new FrazilColumns(Frazil.ask(bridge, "listFiles", key, FrazilFilters.text(all), null));
     boolean deletes = files.in.get() != 0;
     Object[] paths = files.column(DataTypes.StringType), sizes = files.column(DataTypes.LongType);
     Object[] deleted = deletes ? files.column(DataTypes.BinaryType) : null, sequence = deletes ? files.column(DataTypes.LongType) : null;
@@ -147,19 +192,11 @@ public class FrazilFiles implements FileIndex {
         extra.put(FrazilParquet.SEQUENCE, sequence[i]); }
       out.add(PartitionDirectory.apply(row, Frazil.seq(Collections.singletonList(new FileStatusWithMetadata(status, FrazilPlan.map(extra)))))); }
     return Frazil.seq(out); }
-  /** Each set is columns of its own: which of the key columns, their values, and the sequence numbers. Executors fetch it once. */
   Object[] keySets(FrazilColumns files) {
     Object[] shared = new Object[files.in.getInt()];
     for (int s = 0; s < shared.length; s++) {
-      FrazilColumns set = new FrazilColumns(files.bytes(files.in.getInt()));
-      int[] columns = new int[set.in.getInt()];
-      DataType[] types = new DataType[columns.length];
-      Object[][] values = new Object[columns.length][];
-      for (int c = 0; c < columns.length; c++) {
-        columns[c] = set.in.getInt();
-        types[c] = keys.fields()[columns[c]].dataType();
-        values[c] = set.column(types[c]); }
-      shared[s] = org.apache.spark.api.java.JavaSparkContext.fromSparkContext(context).broadcast(new FrazilKeys(columns, types, values, set.column(DataTypes.LongType))); }
+      String name = context.applicationId() + keys.json() + new BigInteger(files.bytes(16));
+      shared[s] = FrazilShared.get(name, context, keys, files.bytes(files.in.getInt())); }
     return shared; }
   BasePredicate predicate(List filters) {
     HashMap used = new HashMap();
@@ -175,7 +212,7 @@ public class FrazilFiles implements FileIndex {
       attributes.add(a != null ? a : FrazilPlan.attribute(constants.fields()[c])); }
     return Predicate.createInterpreted((Expression) BindReferences.bindReference(all, new org.apache.spark.sql.catalyst.expressions.package$AttributeSeq(Frazil.seq(attributes)), false)); }
   public String[] inputFiles() {
-    FrazilColumns files = new FrazilColumns((byte[]) Frazil.ask(bridge, "listFiles", key, "[]", null));
+    FrazilColumns files = new FrazilColumns(Frazil.ask(bridge, "listFiles", key, "[]", null));
     files.in.get();
     Object[] paths = files.column(DataTypes.StringType);
     String[] out = new String[paths.length];

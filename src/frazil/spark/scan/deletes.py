@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -67,7 +68,10 @@ def pack_applied(
     numbers: Iterable[bytes | None],
     sets: Iterable[bytes],
 ) -> bytes:
-    """What is applied to each file: positions as a blob, a sequence number, numbers of key sets; then the sets."""
+    """What is applied to each file: positions as a blob, a sequence number, numbers of key sets; then the sets.
+
+    Each goes with a digest, by which the JVM knows the one it has already.
+    """
     packed = list(sets)
     return b"".join(
         [
@@ -75,9 +79,13 @@ def pack_applied(
             pack(pa.array(sequences, pa.int64())),
             pack(pa.array(list(numbers), pa.binary())),
             len(packed).to_bytes(4, "little"),
-            *(part for one in packed for part in (len(one).to_bytes(4, "little"), one)),
+            *(part for one in packed for part in (_digest(one), len(one).to_bytes(4, "little"), one)),
         ]
     )
+
+
+def _digest(packed: bytes) -> bytes:
+    return hashlib.sha256(packed).digest()[:16]
 
 
 def pack_keys(columns: Sequence[tuple[KeyColumn, Sequence[pa.Array]]], sequences: npt.NDArray[np.int64]) -> bytes:

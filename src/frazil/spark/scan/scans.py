@@ -7,6 +7,7 @@ the query's filters are known; files, rows and statistics are asked for with the
 from __future__ import annotations
 
 import json
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ ARROW_ROWS = "arrow"
 """The kind of relation that Python workers read."""
 
 _REMEMBERED = 1024
+_SENT = 256 << 10
+"""Bytes that are sent as they are. More of them take less time by a file."""
 
 
 class ScanRelation(ABC):
@@ -85,8 +88,15 @@ class Scans:
             raise NotFound(f"the scan {key} was planned too long ago", hint="make the DataFrame again")
         return found
 
-    def _list_files(self, key: str, filters: str, _: Any) -> bytes:
-        return self._get(key).list_files(filters)
+    def _list_files(self, key: str, filters: str, _: Any) -> bytes | str:
+        """The bytes, or if they are many the name of a file in Spark's own temporary folder: py4j sends text only."""
+        found = self._get(key).list_files(filters)
+        if len(found) <= _SENT:
+            return found
+        folder = self._bridge.spark.sparkContext._temp_dir
+        with tempfile.NamedTemporaryFile(prefix="frazil-files-", dir=folder, delete=False) as file:
+            file.write(found)
+        return file.name
 
     def _statistics(self, key: str, filters: str, columns: bool) -> str:
         return json.dumps(self._get(key).statistics(filters, columns=columns).document())
