@@ -115,7 +115,7 @@ public class FrazilKeys implements java.io.Serializable {
   final int[] columns; final DataType[] types; final boolean exact;        // exact: a hash is of one value only, or of null
   final long[] hashes, sequences; final int[] ends; byte[] valid;   // where keys end that a hash does not tell; which numbers are there, null for all
   byte[] keys = new byte[0];
-  transient long[] bits, slots, seqs; transient int[] which; transient long nullSeq;
+  transient long[] bits, table; transient int[] which; transient long nullSeq;   // a hash and its sequence number side by side: one look at memory
   FrazilKeys(int[] columns, DataType[] types, long[] sequences, boolean exact) {
     this.columns = columns; this.types = types; this.sequences = sequences; this.exact = exact;
     hashes = new long[sequences.length]; ends = new int[exact ? 0 : sequences.length + 1]; }
@@ -148,27 +148,34 @@ public class FrazilKeys implements java.io.Serializable {
     if (bits != null) return this;
     int n = hashes.length, size = Math.max(16, Integer.highestOneBit(Math.max(1, n)) * 4);
     long[] told = new long[size / 8];
-    slots = new long[size]; seqs = new long[size]; which = new int[exact ? 0 : size];
+    table = new long[2 * size]; which = new int[exact ? 0 : size];
     for (int i = 0; i < n; i++) {
       long h = hashes[i];
-      told[(int) (h >>> 6) & told.length - 1] |= 1L << h;
+      told[(int) (h >>> 6) & told.length - 1] |= two(h);
       if (valid != null && valid[i] == 0) { nullSeq = Math.max(nullSeq, sequences[i]); continue; }
-      int at = (int) (h >>> 32) & size - 1;
-      while (seqs[at] != 0L && (slots[at] != h || !exact && !same(which[at], keys, Platform.BYTE_ARRAY_OFFSET + ends[i], ends[i + 1] - ends[i]))) at = at + 1 & size - 1;
-      if (!exact && seqs[at] == 0L) which[at] = i;
-      slots[at] = h; seqs[at] = Math.max(seqs[at], sequences[i]); }
+      int at = first(h);
+      while (table[at + 1] != 0L && (table[at] != h || !exact && !same(which[at >> 1], keys, Platform.BYTE_ARRAY_OFFSET + ends[i], ends[i + 1] - ends[i]))) at = next(at);
+      if (!exact && table[at + 1] == 0L) which[at >> 1] = i;
+      table[at] = h; table[at + 1] = Math.max(table[at + 1], sequences[i]); }
     bits = told;
     return this; }
   static boolean ints(DataType t) { return t instanceof IntegerType || t instanceof DateType; }
   static boolean longs(DataType t) { return t instanceof LongType || t instanceof TimestampType || t instanceof TimestampNTZType; }
   static long mix(long h, long value) { h = h * 31L + value; h = (h ^ h >>> 32) * NULL; return h ^ h >>> 29; }
-  int word(long h) { return (int) (h >>> 6) & bits.length - 1; }
-  boolean maybe(long h) { return (bits[word(h)] >>> h & 1L) != 0L; }
-  /** Where a key is, or would be: `key` tells it apart from others of its hash, out of `row` if that is needed. */
-  int find(long h, UnsafeProjection key, InternalRow row) {
-    int at = (int) (h >>> 32) & slots.length - 1;
-    while (seqs[at] != 0L && (slots[at] != h || !exact && !same(which[at], key.apply(row)))) at = at + 1 & slots.length - 1;
-    return at; }
+  static long two(long h) { return 1L << h | 1L << (h >>> 58); }   // bits of one word that stand for a hash
+  boolean maybe(long h) { long wanted = two(h); return (bits[(int) (h >>> 6) & bits.length - 1] & wanted) == wanted; }
+  int first(long h) { return ((int) (h >>> 32) & (table.length >> 1) - 1) << 1; }
+  int next(int at) { return at + 2 & table.length - 1; }
+  /** The newest sequence number that deletes a key which its hash tells, 0 for none. */
+  long newest(long h) {
+    int at = first(h);
+    while (table[at + 1] != 0L && table[at] != h) at = next(at);
+    return table[at + 1]; }
+  /** The same of any key: `key` takes it out of `row`, if there is one of its hash. */
+  long newest(long h, UnsafeProjection key, InternalRow row) {
+    int at = first(h);
+    while (table[at + 1] != 0L && (table[at] != h || !same(which[at >> 1], key.apply(row)))) at = next(at);
+    return table[at + 1]; }
   boolean same(int number, UnsafeRow row) { return same(number, row.getBaseObject(), row.getBaseOffset(), row.getSizeInBytes()); }
   boolean same(int number, Object base, long offset, int size) {
     int from = ends[number];
@@ -214,8 +221,11 @@ public class FrazilMatch {
     for (int k = 0; k < at.length; k++) h = FrazilKeys.mix(h, FrazilKeys.of(row.get(at[k], keys.types[k])));
     return keys.maybe(h) && deletes(row, h); }
   boolean deletes(InternalRow row, long h) {
-    if (keys.exact && row.isNullAt(at[0])) return keys.nullSeq > sequence;
-    return keys.seqs[keys.find(h, project, row)] > sequence; }
+    return (!keys.exact ? keys.newest(h, project, row) : row.isNullAt(at[0]) ? keys.nullSeq : keys.newest(h)) > sequence; }
+  boolean deletes(ColumnarBatch b, int i, long h) {
+    if (!keys.exact) return keys.newest(h, project, b.getRow(i)) > sequence;
+    ColumnVector v = b.column(at[0]);
+    return (v.hasNull() && v.isNullAt(i) ? keys.nullSeq : keys.newest(h)) > sequence; }
   /** Hashes of the keys of all rows. */
   long[] hashed(ColumnarBatch b) {
     if (hashes.length < b.numRows()) hashes = new long[b.numRows()];
@@ -317,7 +327,7 @@ public class FrazilKept extends scala.collection.AbstractIterator implements jav
       FrazilKeys keys = matches[k].keys;
       for (int x = 0; x < was; x++) {
         int i = x < listed ? x : keep[x];
-        if (keys.maybe(hashes[i]) && matches[k].deletes(b.getRow(i), hashes[i])) { if (j == x && x < same) same = x; continue; }
+        if (keys.maybe(hashes[i]) && matches[k].deletes(b, i, hashes[i])) { if (j == x && x < same) same = x; continue; }
         if (j != x) keep[j] = i;
         j++; }
       m = j; }
