@@ -18,7 +18,7 @@ from frazil.model.binding import bind
 from frazil.model.expressions import Expression, col
 from frazil.model.name_mapping import NameMapping
 from frazil.model.schema import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID, Schema
-from frazil.model.types import LongType, NestedField, TimestamptzType
+from frazil.model.types import ListType, LongType, NestedField, StringType, TimestamptzType
 from frazil.model.values import to_bytes
 from tests.io.data_file_samples import EVERYTHING, ROWS, batch_of, memory, read, write
 
@@ -104,6 +104,24 @@ def test_writer_options_are_table_properties() -> None:
     for bad in ({"write.parquet.page-size-bytes": "0"}, {"write.parquet.compression-level": "high"}):
         with pytest.raises(InvalidArgument):
             write_data_file(memory(), "memory://samples/data/o.parquet", "parquet", NUMBERS, [], bad)
+
+
+def test_a_column_without_a_dictionary_has_none_in_its_pages() -> None:
+    schema = Schema(
+        (
+            NestedField(1, "id", LongType()),
+            NestedField(2, "word", StringType()),
+            NestedField(3, "list", ListType(NestedField(4, "element", LongType()))),
+        )
+    )
+    location = "memory://samples/data/plain.parquet"
+    off = "write.parquet.dict-encoding-enabled.column."
+    properties = {f"{off}id": "false", f"{off}list.element": "FALSE", f"{off}word": "true"}
+    rows = batch_of(schema, [{1: n % 3, 2: "w", 3: [n % 3]} for n in range(100)])
+    write_data_file(memory(), location, "parquet", schema, [rows], properties)
+    group = footer(location).metadata.row_group(0)
+    assert [group.column(n).has_dictionary_page for n in range(3)] == [False, True, False]
+    assert [batch.num_rows for _, batch in read_data_file(memory(), location, "parquet", schema)] == [100]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from frazil.spark.session import find_java
 find_java()
 from pyspark.sql import SparkSession
 from tests.iceberg.test_goldens import golden
-from tests.spark.scan.golden_rows import counted, rows_in_process
+from tests.spark.scan.golden_rows import columns_spark_lacks, counted, rows_in_process
 
 spark = SparkSession.builder.remote("local[2]").config("spark.sql.timeType.enabled", "true").getOrCreate()
 lake = frazil.connect(sys.argv[1])
@@ -39,8 +39,11 @@ assert table.to_spark(spark, version=int(sys.argv[2])).count() == 50
 print("read", table.to_spark(spark).join(spark.range(10), "id").count())
 
 for case in ("eq_and_pos_deletes", "dv_history", "types_parquet", "nested_avro"):
-    found = golden(case)[0].to_spark(spark).toArrow()
-    assert counted(found, found.num_rows) == rows_in_process(golden(case)[0].scan()), case
+    known = golden(case)[0]
+    lacking = columns_spark_lacks(spark.version, known.schema)
+    held = [column for column in known.schema.columns if column not in lacking]
+    found = known.to_spark(spark, columns=held).toArrow()
+    assert counted(found, found.num_rows) == rows_in_process(known.scan(columns=held)), case
     print("golden", case)
 
 vectors = lake.table("db.vectors").to_spark(spark, where="id < 5", columns=["id", "v"]).collect()

@@ -154,6 +154,8 @@ PARQUET_PAGE_SIZE_BYTES = _number("write.parquet.page-size-bytes", MB, 1)
 PARQUET_PAGE_VERSION = _word("write.parquet.page-version", "v1", "v1", "v2")
 PARQUET_PAGE_ROW_LIMIT = _number("write.parquet.page-row-limit", 20_000, 1)
 PARQUET_DICT_SIZE_BYTES = _number("write.parquet.dict-size-bytes", 2 * MB, 1)
+PARQUET_DICT_ENABLED_COLUMN_PREFIX = "write.parquet.dict-encoding-enabled.column."
+"""Off for columns whose values are mostly different: a dictionary of those takes time and saves nothing."""
 PARQUET_BLOOM_FILTER_MAX_BYTES = _number("write.parquet.bloom-filter-max-bytes", MB, 1)
 PARQUET_SHRED_VARIANTS = _flag("write.parquet.shred-variants", False)
 PARQUET_VARIANT_BUFFER_SIZE = _number("write.parquet.variant-inference-buffer-size", 100, 1)

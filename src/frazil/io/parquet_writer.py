@@ -33,6 +33,7 @@ _CODECS = {
 }
 _MAX_GROUP_ROWS = 1 << 20
 _BLOOM = "write.parquet.bloom-filter-enabled.column."
+_DICTIONARY = "write.parquet.dict-encoding-enabled.column."
 
 
 class ParquetWriter(DataFileWriter):
@@ -43,6 +44,11 @@ class ParquetWriter(DataFileWriter):
     def _start(self, properties: Mapping[str, str]) -> None:
         self._group_bytes = whole(properties, "write.parquet.row-group-size-bytes", 128 << 20)
         self._options = _writer_options(properties)
+        self._plain = {
+            key.removeprefix(_DICTIONARY)
+            for key, value in properties.items()
+            if key.startswith(_DICTIONARY) and value.lower() == "false"
+        }
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = self._pending_rows = 0
 
@@ -54,7 +60,11 @@ class ParquetWriter(DataFileWriter):
         if any(isinstance(type_, GeometryType | GeographyType) for type_ in self._annotated.values()):
             # the order of bytes means nothing for geometries
             self._options["write_statistics"] = [
-                path for path, type_ in _paths(self.stored_schema.as_struct, "") if not isinstance(type_, _GEO)
+                path for path, type_, _ in _paths(self.stored_schema.as_struct) if not isinstance(type_, _GEO)
+            ]
+        if self._plain:
+            self._options["use_dictionary"] = [
+                path for path, _, name in _paths(self.stored_schema.as_struct) if name not in self._plain
             ]
         self._tail = OpenSink(self._sink)
         self._collected: list[pq.FileMetaData] = []
@@ -114,20 +124,24 @@ class ParquetWriter(DataFileWriter):
 _GEO = GeometryType | GeographyType
 
 
-def _paths(type_: Type, path: str) -> Iterator[tuple[str, Type]]:
-    """The dotted Parquet path of each physical column, and its type."""
+def _paths(type_: Type, path: str = "", name: str = "") -> Iterator[tuple[str, Type, str]]:
+    """The dotted Parquet path of each physical column, its type, and the name of the field that it belongs to."""
+
+    def within(inner: Type, at: str, called: str) -> Iterator[tuple[str, Type, str]]:
+        return _paths(inner, f"{path}.{at}" if path else at, f"{name}.{called}" if name else called)
+
     if isinstance(type_, StructType):
         for column in type_.fields:
-            yield from _paths(column.type, f"{path}.{column.name}" if path else column.name)
+            yield from within(column.type, column.name, column.name)
     elif isinstance(type_, ListType):
-        yield from _paths(type_.element.type, f"{path}.list.element")
+        yield from within(type_.element.type, "list.element", "element")
     elif isinstance(type_, MapType):
-        yield from _paths(type_.key.type, f"{path}.key_value.key")
-        yield from _paths(type_.value.type, f"{path}.key_value.value")
+        yield from within(type_.key.type, "key_value.key", "key")
+        yield from within(type_.value.type, "key_value.value", "value")
     elif isinstance(type_, VariantType):
-        yield from ((f"{path}.{part}", type_) for part in ("metadata", "value"))
+        yield from ((f"{path}.{part}", type_, name) for part in ("metadata", "value"))
     else:
-        yield path, type_
+        yield path, type_, name
 
 
 def _writer_options(properties: Mapping[str, str]) -> dict[str, Any]:

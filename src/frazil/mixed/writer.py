@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from frazil import ambient
 from frazil.errors import InvalidValue
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.metadata import TableMetadata
-from frazil.iceberg.properties import PropertyReader
+from frazil.iceberg.properties import PARQUET_DICT_ENABLED_COLUMN_PREFIX, PropertyReader
 from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.write import RowWriter, as_data_file
 from frazil.io.data_files import DataFileWriter, open_data_file
@@ -56,6 +56,7 @@ class TreeWriter(RowWriter):
         partition_id: int = 0,
         task_id: int = 0,
         is_keyed: bool = True,
+        unique: Sequence[str] = (),
         target_bytes: int | None = None,
         order: SortOrder = UNSORTED,
         arrange: Callable[[pa.Table], pa.Array] | None = None,
@@ -65,7 +66,11 @@ class TreeWriter(RowWriter):
             store,
             schema=schema,
             order=order,
-            properties={**full_event_time(schema, metadata.properties), **metadata.properties},
+            properties={
+                **{f"{PARQUET_DICT_ENABLED_COLUMN_PREFIX}{name}": "false" for name in unique},
+                **full_event_time(schema, metadata.properties),
+                **metadata.properties,
+            },
             target_bytes=target_bytes or PropertyReader(metadata.properties).get(TARGET_FILE_SIZE),
             arrange=arrange,
         )
@@ -157,6 +162,7 @@ class ChangeWriter:
             transaction_id=transaction_id,
             partition_id=partition_id,
             task_id=task_id,
+            unique=_unique(keys),
         )
 
     def write(self, changes: Changes) -> list[DataFile]:
@@ -210,6 +216,7 @@ class BaseWriter:
             partition_id=partition_id,
             task_id=task_id,
             is_keyed=bool(keys),
+            unique=_unique(keys),
             target_bytes=target_bytes,
             order=order,
             arrange=arrange,
@@ -222,6 +229,11 @@ class BaseWriter:
     def _marked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         kinds = np.full(batch.num_rows, _KINDS.index(FileType.BASE))
         return _with_places(batch, row_nodes(batch, self._schema, self._keys, self._buckets), kinds)
+
+
+def _unique(keys: tuple[NestedField, ...]) -> list[str]:
+    """The key, if it is one column: values that differ gain nothing by a dictionary."""
+    return [key.name for key in keys] if len(keys) == 1 else []
 
 
 def _with_places(batch: pa.RecordBatch, of: npt.NDArray[np.int64], kinds: npt.NDArray[np.int64]) -> pa.RecordBatch:

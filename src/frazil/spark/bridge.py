@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
 from frazil import ambient, errors
-from frazil.errors import FrazilError, InvalidArgument, NotFound
+from frazil.errors import FrazilError, InvalidArgument, NotFound, Unsupported
 from frazil.recent import Recent
 from frazil.spark.handles import TableHandle, Tables
 from frazil.spark.interrupt import Interrupted, handle_interrupts
@@ -108,7 +109,8 @@ class Bridge:
 
     def refresh(self, name: str) -> None:
         """Tell Spark that the rows of a table changed: what it cached of them is not true any more."""
-        self.spark.catalog.refreshTable(self.sql_name([name] if is_path(name) else name.split(".")))
+        with suppress(Unsupported):  # of a table with types that this Spark lacks nothing is cached
+            self.spark.catalog.refreshTable(self.sql_name([name] if is_path(name) else name.split(".")))
 
     def sql_name(self, parts: Sequence[str]) -> str:
         """A name in the lake as SQL text, with the catalog's."""

@@ -54,6 +54,7 @@ class Terminal(io.StringIO):
 def test_progress_is_shown_where_somebody_looks(spark, made, monkeypatch):
     shown = Terminal()
     monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setattr("frazil.progress._AFTER", 0)
     tasks = made("keyed by region").optimize("minor", spark=spark).runs[0].plan.tasks
     assert len(tasks) > 1
     assert f"optimizing [{'=' * 30}] {len(tasks)}/{len(tasks)}" in shown.getvalue()

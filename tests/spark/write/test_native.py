@@ -299,6 +299,17 @@ def test_parquet_properties_are_honoured(spark, name, files, codec):
     assert len(file.split_offsets) == metadata.num_row_groups
 
 
+def test_a_column_may_go_without_a_dictionary(spark, name, files):
+    spark.sql(
+        f"CREATE TABLE {name} (a BIGINT, b BIGINT)"
+        " TBLPROPERTIES ('write.parquet.dict-encoding-enabled.column.a' = 'false')"
+    )
+    spark.range(0, 1_000, 1, 1).selectExpr("id % 3 AS a", "id % 3 AS b").writeTo(name).append()
+    [file] = files()
+    group = parquet(file).metadata.row_group(0)
+    assert [group.column(n).has_dictionary_page for n in (0, 1)] == [False, True]
+
+
 def _pages(spark, file, column):
     """The number of data pages of a column in the first row group, and the Java class of the first of them."""
     jvm = spark.sparkContext._jvm

@@ -162,6 +162,9 @@ def parquet_options(properties: Mapping[str, str], schema: Schema) -> dict[str, 
         for column, text in settings.with_prefix(f"{_BLOOM}{word}.column.").items():
             if column in names:
                 options[f"parquet.bloom.filter.{key}#{column}"] = text
+    for column, text in settings.with_prefix(props.PARQUET_DICT_ENABLED_COLUMN_PREFIX).items():
+        if column in names:
+            options[f"parquet.enable.dictionary#{column}"] = text
     return options
 
 
