@@ -40,7 +40,7 @@ public class FrazilFileWriter {
     }
     try {
       org.apache.spark.sql.classic.Dataset.ofRows(own, rows.queryExecution().analyzed()).write()
-        .format(keys.projectList().isEmpty() ? "parquet" : FrazilPartitionedParquet.class.getName()).mode("append").options(options).save(folder);
+        .format((keys.projectList().isEmpty() ? FrazilWrittenParquet.class : FrazilPartitionedParquet.class).getName()).mode("append").options(options).save(folder);
     } catch (RuntimeException error) { throw error;
     } catch (Exception error) { throw reason(error);
     } finally { FrazilPartitionedParquet.KEYS.remove(name); }

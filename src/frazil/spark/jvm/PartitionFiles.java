@@ -14,7 +14,7 @@ import org.apache.spark.util.collection.unsafe.sort.*;
  * Spark's Parquet files, each of one partition, and new ones where they are full. Spark itself tells partitions apart by columns that it
  * leaves out of the files, and copies every row for that. Tasks load the classes of this file, as those of Deletes.java.
  */
-public class FrazilPartitionedParquet extends org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat {
+public class FrazilPartitionedParquet extends FrazilWrittenParquet {
   /** Of writes that have begun, by name: the expressions of partitions, bound to the rows. */
   public static final Map KEYS = new java.util.concurrent.ConcurrentHashMap();
   public OutputWriterFactory prepareWrite(org.apache.spark.sql.SparkSession s, Job job, scala.collection.immutable.Map options, StructType schema) {
