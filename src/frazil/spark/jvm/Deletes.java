@@ -75,7 +75,9 @@ public class FrazilParquet extends ParquetFileFormat {
     for (int i = 0; i < constants; i++) types.add(part.fields()[i].dataType());
     int[] indexAt = {0, find(wanted[1], INDEX), 0, find(wanted[3], INDEX)}, extra = new int[4];
     for (int r = 0; r < 4; r++) extra[r] = wanted[r].fields().length - asked;
-    return new FrazilReader(readers, asked, extra, indexAt, keyAt, filters.isEmpty(), (DataType[]) types.toArray(new DataType[0])); }
+    return FrazilTextReader.of(new FrazilReader(readers, asked, extra, indexAt, keyAt, filters.isEmpty(), (DataType[]) types.toArray(new DataType[0])), required); }
+  public scala.Option vectorTypes(StructType required, StructType part, org.apache.spark.sql.internal.SQLConf conf) {
+    return FrazilTextBatches.types(super.vectorTypes(required, part, conf), required); }
   public boolean equals(Object o) { return o instanceof FrazilParquet && ((FrazilParquet) o).keys.equals(keys); }
   public int hashCode() { return keys.hashCode(); }
 }

@@ -13,5 +13,7 @@ public class FrazilLocalFiles extends org.apache.hadoop.fs.RawLocalFileSystem {
 public class FrazilLocalParquet extends org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat {
   public scala.Function1 buildReaderWithPartitionValues(org.apache.spark.sql.SparkSession s, org.apache.spark.sql.types.StructType data, org.apache.spark.sql.types.StructType part,
       org.apache.spark.sql.types.StructType required, scala.collection.immutable.Seq filters, scala.collection.immutable.Map options, Configuration conf) {
-    return super.buildReaderWithPartitionValues(s, data, part, required, filters, options, FrazilParquet.made(conf)); }
+    return FrazilTextReader.of(super.buildReaderWithPartitionValues(s, data, part, required, filters, options, FrazilParquet.made(conf)), required); }
+  public scala.Option vectorTypes(org.apache.spark.sql.types.StructType required, org.apache.spark.sql.types.StructType part, org.apache.spark.sql.internal.SQLConf conf) {
+    return FrazilTextBatches.types(super.vectorTypes(required, part, conf), required); }
 }

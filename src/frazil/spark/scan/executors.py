@@ -13,7 +13,14 @@ from frazil.spark.jvm import class_files, sources
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TASK_CLASSES = ("Deletes.java", "Functions.java", "ParquetRows.java", "PartitionFiles.java", "Positions.java")
+TASK_CLASSES = (
+    "Deletes.java",
+    "Functions.java",
+    "ParquetRows.java",
+    "PartitionFiles.java",
+    "Positions.java",
+    "Texts.java",
+)
 """They refer to none of our other Java files, and to nothing of Spark that is private to a package."""
 
 _LOCK = threading.Lock()
