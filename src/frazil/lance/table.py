@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -39,11 +39,19 @@ class LanceTable:
 
     format = "lance"
 
-    def __init__(self, identifier: str, store: Store, root: str, version: LanceVersion) -> None:
+    def __init__(
+        self,
+        identifier: str,
+        store: Store,
+        root: str,
+        version: LanceVersion,
+        check_named: Callable[[], None] | None = None,
+    ) -> None:
         self.identifier = identifier
         self._store = store
         self._root = root
         self._version = version
+        self._check_named = check_named
         self._readers: Recent[tuple[str, tuple[str, ...] | None], FragmentReader] = Recent(8)
 
     @staticmethod
@@ -146,10 +154,18 @@ class LanceTable:
         if name != MAIN and not isinstance(self.refs.get(name), Branch):
             raise RefNotFound(f"no branch {name!r}", hint=f"there are {', '.join(sorted([*self.refs, MAIN]))}")
         version = History(self._store, self._root, name).latest()
-        return LanceTable(self.identifier, self._store, self._root, version)
+        return self._line(version)
+
+    def named(self, check: Callable[[], None]) -> LanceTable:
+        """The table, with what a catalog checks before each commit: that the name is this table's still."""
+        self._check_named = check
+        return self
+
+    def _line(self, version: LanceVersion) -> LanceTable:
+        return LanceTable(self.identifier, self._store, self._root, version, self._check_named)
 
     def _history(self) -> History:
-        return History(self._store, self._root, self._version.branch)
+        return History(self._store, self._root, self._version.branch, self._check_named)
 
     def _moved(self, version: LanceVersion | None) -> LanceVersion:
         if version is not None:
@@ -372,8 +388,7 @@ class LanceTable:
         """Begin a branch at a version, the current one if not told."""
         from frazil.lance.operations.clone import create_branch
 
-        made = create_branch(self._store, self._root, name, self.at(version=version, ref=ref))
-        return LanceTable(self.identifier, self._store, self._root, made)
+        return self._line(create_branch(self._store, self._root, name, self.at(version=version, ref=ref)))
 
     def drop_branch(self, name: str) -> None:
         """Forget a branch and remove what is its own."""

@@ -16,6 +16,7 @@ from frazil.lance import metadata_tables
 from frazil.lance.feature_flags import has_stable_row_ids
 from frazil.lance.plan import METADATA_COLUMNS
 from frazil.lance.refs import Branch
+from frazil.lance.same_table import made_by
 from frazil.lance.scan import fragment_tasks
 from frazil.lance.table import LanceTable
 from frazil.lance.version import LanceVersion
@@ -205,11 +206,6 @@ class LanceHandle(TableHandle):
         from frazil.spark.lance.alter import execute
 
         execute(bridge, self.table, change)
-
-
-def made_by(version: LanceVersion) -> str:
-    """What tells a version from another one of its number, in a table that was made anew in the same place."""
-    return version.manifest.transaction_file or str(version.timestamp_ms)
 
 
 def current(table: LanceTable) -> LanceHandle:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from frazil.catalog.folders import remove_empty_folder
-from frazil.catalog.formats import LANCE, STABLE_ROW_IDS
+from frazil.catalog.formats import LANCE, STABLE_ROW_IDS, Placed
 from frazil.catalog.names import table_name
 from frazil.errors import FrazilError, InvalidArgument, TableAlreadyExists, Unsupported
 from frazil.lance.history import History
@@ -97,7 +98,8 @@ class StagedLance(TableHandle):
     def _commit(self, fragments: Sequence[DataFragment]) -> None:
         store = self.lake.catalog.store
         if self.replaced is not None:
-            history = History(store, self.location, self.replaced.branch)
+            named = partial(self.lake.catalog.check_placed, self.name_parts, Placed(LANCE, self.location))
+            history = History(store, self.location, self.replaced.branch, named)
             only = Manifest(fields=self.manifest.fields)
             made = overwrite_fragments(history, self.replaced, fragments, only, config=self.manifest.config)
         elif is_path(self.name):
