@@ -18,8 +18,9 @@ from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.scan import Scan, choose_snapshot
 from frazil.iceberg.table import IcebergTable
+from frazil.lance.field_ids import next_field_id
 from frazil.lance.history import History
-from frazil.lance.operations.append import next_field_id, overwrite_fragments
+from frazil.lance.operations.append import overwrite_fragments
 from frazil.lance.operations.create import DEFAULT_FILE_VERSION, create_with, first_manifest
 from frazil.lance.plan import schema_bytes
 from frazil.lance.proto.messages import DataFragment, Manifest

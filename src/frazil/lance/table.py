@@ -13,6 +13,7 @@ from frazil.errors import InvalidArgument, RefNotFound
 from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.lance import layout
+from frazil.lance.field_ids import LAST_FIELD_ID
 from frazil.lance.history import History
 from frazil.lance.read import FragmentReader
 from frazil.lance.refs import Branch, Refs, Tag
@@ -126,7 +127,8 @@ class LanceTable:
     @property
     def metadata(self) -> Mapping[str, str]:
         """What was said about the table, for people."""
-        return dict(self._version.manifest.table_metadata)
+        told = self._version.manifest.table_metadata
+        return {key: text for key, text in told.items() if key != LAST_FIELD_ID}
 
     @property
     def snapshots(self) -> tuple[LanceVersion, ...]:
@@ -312,13 +314,24 @@ class LanceTable:
     # Columns.
 
     def add_columns(self, columns: Any) -> LanceVersion:
-        """Add columns without rewriting the others: `{"b": "a * 2"}`, an Arrow table, or an Arrow schema of nulls.
+        """Add columns without rewriting the others.
 
-        An Arrow table has its rows in the order of this one, or says by `_rowaddr` which rows they belong to.
+        They are SQL by name (`{"b": "a * 2"}`), an Arrow schema of nulls, or values: an Arrow table, a pandas frame, or
+        a DataFrame of Spark, whose workers then write them. Values have their rows in the order of this table, or a
+        column `_rowaddr` or `_rowid` says which they belong to, as a DataFrame must. They belong to rows of the version
+        that the table is at: if it is not the newest any more, that is a CommitConflict.
         """
-        from frazil.lance.operations.columns import add_columns
+        if hasattr(columns, "sparkSession"):
+            from frazil.spark.lance.columns import add_frame_columns
 
-        return self._moved(add_columns(self._history(), self._version, columns))
+            return self._moved(add_frame_columns(self, columns))
+        if isinstance(columns, Mapping | pa.Schema):
+            from frazil.lance.operations.columns import add_columns
+
+            return self._moved(add_columns(self._history(), self._version, columns))
+        from frazil.lance.operations.column_values import add_column_values
+
+        return self._moved(add_column_values(self._history(), self._version, columns))
 
     def drop_columns(self, *names: str) -> LanceVersion:
         """Drop columns, or fields of structs."""

@@ -93,7 +93,7 @@ class LanceHandle(TableHandle):
         return [
             (name, json.dumps(spark_type(column.type, dialect=dialect)))
             for name, column in HIDDEN.items()
-            if name != STABLE_ID or self.is_stable
+            if (name != STABLE_ID or self.is_stable) and not (name in METADATA_COLUMNS and name in self.schema.columns)
         ]
 
     def capabilities(self, dialect: Dialect) -> Sequence[str]:

@@ -11,8 +11,9 @@ from frazil.catalog.folders import remove_empty_folder
 from frazil.catalog.formats import LANCE, STABLE_ROW_IDS, Placed
 from frazil.catalog.names import table_name
 from frazil.errors import FrazilError, InvalidArgument, TableAlreadyExists, Unsupported
+from frazil.lance.field_ids import next_field_id
 from frazil.lance.history import History
-from frazil.lance.operations.append import next_field_id, overwrite_fragments
+from frazil.lance.operations.append import overwrite_fragments
 from frazil.lance.operations.create import DEFAULT_FILE_VERSION, create_with, first_manifest
 from frazil.lance.plan import schema_bytes
 from frazil.lance.proto.messages import DataFragment, Manifest
