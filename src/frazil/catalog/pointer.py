@@ -205,7 +205,8 @@ class PointerCatalog(Catalog):
     def check_placed(self, name: Name, placed: Placed) -> None:
         if self.placed(name) != placed:
             raise CommitConflict(
-                f"table {table_name(name)} was dropped, renamed or replaced", hint="open the table again by its name"
+                f"table {table_name(name)} was dropped, renamed, converted or replaced",
+                hint="open the table again by its name",
             )
 
     def _check_not_shared(self, name: TableName, state: TableState) -> None:

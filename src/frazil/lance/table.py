@@ -146,6 +146,16 @@ class LanceTable:
         refs = Refs(self._store, self._root)
         return {**refs.branches(), **refs.tags()}
 
+    @property
+    def branches(self) -> Mapping[str, Branch]:
+        """Branches by name, without main."""
+        return Refs(self._store, self._root).branches()
+
+    @property
+    def tags(self) -> Mapping[str, Tag]:
+        """Tags by name."""
+        return Refs(self._store, self._root).tags()
+
     def refresh(self) -> LanceTable:
         """Load the newest version."""
         self._version = self._history().latest()
@@ -153,7 +163,7 @@ class LanceTable:
 
     def branch(self, name: str) -> LanceTable:
         """The table as a branch has it; what is changed there does not touch main."""
-        if name != MAIN and not isinstance(self.refs.get(name), Branch):
+        if name != MAIN and name not in self.branches:
             raise RefNotFound(f"no branch {name!r}", hint=f"there are {', '.join(sorted([*self.refs, MAIN]))}")
         version = History(self._store, self._root, name).latest()
         return self._line(version)

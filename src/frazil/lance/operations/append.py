@@ -10,12 +10,12 @@ import pyarrow as pa
 from frazil.lance.commit import commit, new_transaction
 from frazil.lance.field_ids import next_field_id
 from frazil.lance.history import History
+from frazil.lance.new_columns import new_fields
 from frazil.lance.operations.retry import Attempt, commit_attempt
 from frazil.lance.plan import schema_bytes
 from frazil.lance.proto.messages import Append, DataFragment, Manifest, Overwrite
 from frazil.lance.rebase import Change
 from frazil.lance.rows import rows_as
-from frazil.lance.schema import fields_of
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import FileTarget, removing, write_fragments
 
@@ -50,7 +50,7 @@ def overwrite(
     properties: Mapping[str, str] | None = None,
 ) -> LanceVersion:
     """Replace all rows, and the schema if another one is given."""
-    part = None if schema is None else Manifest(fields=fields_of(schema, next_field_id(version)))
+    part = None if schema is None else Manifest(fields=new_fields(schema, next_field_id(version)))
     target = FileTarget.of(version)
     if part is not None:
         target = FileTarget(version.folder, schema_bytes(part), version.file_version)

@@ -18,13 +18,13 @@ from frazil.lance.deletions import read_deletions
 from frazil.lance.feature_flags import check_writable
 from frazil.lance.field_ids import next_field_id
 from frazil.lance.history import History
+from frazil.lance.new_columns import new_fields
 from frazil.lance.operations.columns import merged, with_files
 from frazil.lance.operations.retry import Attempt, commit_attempt, listed
 from frazil.lance.plan import ROW_ADDRESS, ROW_ID, FragmentTask
 from frazil.lance.proto.messages import DataFile, DataFragment, Field
 from frazil.lance.read import FragmentReader
 from frazil.lance.scan import LanceScan
-from frazil.lance.schema import fields_of
 from frazil.lance.version import LanceVersion
 from frazil.model.conform import opened
 
@@ -68,7 +68,7 @@ def add_column_values(history: History, version: LanceVersion, rows: Any) -> Lan
         yield from taken.to_batches(max_chunksize=reader.plan.batch_rows)
 
     schema = pa.schema([field.with_nullable(True) for field in values.schema])
-    fields = fields_of(schema, next_field_id(version))
+    fields = new_fields(schema, next_field_id(version))
     fragments, written = with_files(history, version, fields, [], compute)
     return _once(history, merged(version, fields, fragments, written))
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from frazil.errors import InvalidArgument, InvalidEvolution, InvalidSchema
+from frazil.errors import InvalidArgument, InvalidEvolution
 from frazil.lance.commit import new_transaction
 from frazil.lance.data_files import VERSIONS
 from frazil.lance.field_ids import next_field_id
 from frazil.lance.history import History
+from frazil.lance.new_columns import check_name, new_fields
 from frazil.lance.operations.live_rows import computed
 from frazil.lance.operations.retry import Attempt, listed, until_committed
 from frazil.lance.plan import FragmentTask, schema_bytes
@@ -19,7 +20,7 @@ from frazil.lance.read import FragmentReader
 from frazil.lance.rebase import Change
 from frazil.lance.rows import array_as
 from frazil.lance.scan import LanceScan
-from frazil.lance.schema import Node, arrow_schema, column_entries, fields_of, flatten, tree
+from frazil.lance.schema import Node, arrow_schema, column_entries, flatten, tree
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import FileTarget, write_column_files
 from frazil.model.scalar_sql import columns_in, compile_scalar
@@ -42,9 +43,9 @@ def add_columns(history: History, version: LanceVersion, columns: Mapping[str, s
 
     def work(at: LanceVersion) -> Attempt:
         if isinstance(columns, pa.Schema):
-            return merged(at, fields_of(columns, next_field_id(at)), listed(at.manifest.fragments), [])
+            return merged(at, new_fields(columns, next_field_id(at)), listed(at.manifest.fragments), [])
         schema, looked_at, compute = _by_sql(at, columns)
-        fields = fields_of(schema, next_field_id(at))
+        fields = new_fields(schema, next_field_id(at))
         fragments, written = with_files(history, at, fields, looked_at, compute)
         return merged(at, fields, fragments, written)
 
@@ -149,8 +150,8 @@ def alter_column(
             siblings = {one.name for one in fields if one.parent_id == field.parent_id and one.id != field.id}
             if rename in siblings:
                 raise InvalidEvolution(f"there is a column {rename!r} already", hint="choose another name")
-            if not rename or (field.parent_id == -1 and "." in rename):
-                raise InvalidSchema(f"{rename!r} cannot name a column", hint="Lance allows no dots")
+            if field.parent_id == -1:
+                check_name(rename)
             field.name = rename
         if nullable is not None:
             if field.nullable and not nullable:
@@ -183,7 +184,7 @@ def change_type(history: History, version: LanceVersion, name: str, kind: pa.Dat
             at.schema.find(name)
             raise InvalidEvolution(f"{name!r} is in a struct, whose type stays", hint="change top-level columns only")
         wanted = node.arrow.with_type(kind)
-        fields = fields_of(pa.schema([wanted]), next_field_id(at))
+        fields = new_fields(pa.schema([wanted]), next_field_id(at))
 
         def compute(reader: FragmentReader, task: FragmentTask) -> Iterator[pa.RecordBatch]:
             schema = arrow_schema(tree(fields))

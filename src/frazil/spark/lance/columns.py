@@ -18,12 +18,12 @@ from frazil.io.store import Store
 from frazil.lance.deletions import read_deletions
 from frazil.lance.feature_flags import check_writable, has_stable_row_ids
 from frazil.lance.field_ids import next_field_id
+from frazil.lance.new_columns import new_fields
 from frazil.lance.operations.column_values import add_column_files, no_such_row, row_column
 from frazil.lance.plain_schema import plain_schema
 from frazil.lance.plan import ROW_ADDRESS, ROW_ID, FragmentTask, schema_bytes
 from frazil.lance.proto.messages import DataFile, Manifest
 from frazil.lance.scan import LanceScan
-from frazil.lance.schema import fields_of
 from frazil.lance.table import LanceTable
 from frazil.lance.values import from_model
 from frazil.lance.version import LanceVersion
@@ -58,7 +58,7 @@ def add_frame_columns(table: LanceTable, frame: DataFrame) -> LanceVersion:
     for column in document["fields"]:
         column["nullable"] = True
     schema = schema_from_struct(document)
-    fields = fields_of(plain_schema(schema), next_field_id(at))
+    fields = new_fields(plain_schema(schema), next_field_id(at))
     target = FileTarget(at.folder, schema_bytes(Manifest(fields=fields)), at.file_version).of_job()
     plan = LanceScan(store, at, columns=()).plan()
     writer = WriteColumns(store, target, schema, {task.fragment_id: task for task in plan.fragments})

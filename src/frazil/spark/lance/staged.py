@@ -13,11 +13,12 @@ from frazil.catalog.names import table_name
 from frazil.errors import FrazilError, InvalidArgument, TableAlreadyExists, Unsupported
 from frazil.lance.field_ids import next_field_id
 from frazil.lance.history import History
+from frazil.lance.new_columns import new_fields
 from frazil.lance.operations.append import overwrite_fragments
 from frazil.lance.operations.create import DEFAULT_FILE_VERSION, create_with, first_manifest
 from frazil.lance.plan import schema_bytes
 from frazil.lance.proto.messages import DataFragment, Manifest
-from frazil.lance.schema import fields_of, model_schema, tree
+from frazil.lance.schema import model_schema, tree
 from frazil.lance.table import LanceTable
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import FileTarget
@@ -129,7 +130,7 @@ def stage(lake: Lake, parts: Sequence[str], new: Definition, token: str) -> Stag
         manifest = first_manifest(schema, file_version=version, stable_row_ids=stable, config=properties)
     else:
         _check_same(present, new, stable)
-        manifest = Manifest(fields=fields_of(schema, next_field_id(present)))
+        manifest = Manifest(fields=new_fields(schema, next_field_id(present)))
         manifest.data_format.file_format, manifest.data_format.version = "lance", present.file_version
         manifest.config.update(properties)
     told = model_schema(tree(manifest.fields))
