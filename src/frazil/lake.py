@@ -482,6 +482,11 @@ class Lake:
         exists = self.catalog.table_exists(name.parts)
         if exists and not replace:
             raise TableAlreadyExists(f"table {name} exists already", hint="stage it with replace=True")
+        if exists and (placed := self.catalog.placed(name.parts)) is not None:
+            raise Unsupported(
+                f"{name} is a table of format {placed.format}, which no Iceberg table can replace",
+                hint="drop it and create it anew, or convert it: lake.convert_table",
+            )
         first = None
         if create:
             self.catalog.ensure_namespace(name.namespace)

@@ -143,7 +143,11 @@ def _publish(history: History, made: Next, transaction: Transaction, naming: lay
             raise
         if not _is_ours(history, place, transaction, error):
             return None
-    if _is_displaced(history, int(manifest.version)):
+    try:
+        is_displaced = _is_displaced(history, int(manifest.version))
+    except FrazilError as error:  # it is there, and maybe not in the table
+        raise _unknown(place, error) from error
+    if is_displaced:
         # a version of this number was there, and cleaned up: it is not to come back
         try:
             history.store.delete(place)
@@ -176,13 +180,10 @@ def _unknown(place: str, error: FrazilError) -> CommitStateUnknown:
 
 def _is_displaced(history: History, version: int) -> bool:
     """Whether newer versions were there before this one, which then was put in the place of one cleaned up."""
-    try:
-        newest = history.newest()
-        if newest is None or newest[0] <= version:
-            return False
-        files = history.files()
-    except FrazilError:
-        return False  # the version is there: failing to look around must not look like failing to commit
+    newest = history.newest()
+    if newest is None or newest[0] <= version:
+        return False
+    files = history.files()
     if version not in files:
         return False
     mine: FileInfo = files[version]
