@@ -98,6 +98,8 @@ def test_values_for_rows_that_are_not_there_are_refused(
     [
         {},
         {"c": 5},
+        {"c": None},
+        {5: "a"},
         None,
         7,
         [{"c": 1}],
@@ -144,6 +146,16 @@ def test_batches_of_deleted_rows_alone_are_filled(tmp_path: Path) -> None:
     table.change_column_type("a", pa.int32())
     table.change_column_type("b", pa.large_string())
     assert check(tmp_path)["a"].to_pylist() == list(range(9000, 20_000))
+
+
+@pytest.mark.parametrize("columns", [{"a": "a"}, {"c": "CAST(b AS BIGINT)"}, pa.table({"a": range(6)})])
+def test_columns_that_are_refused_leave_no_files(tmp_path: Path, columns: Any) -> None:
+    table = made(tmp_path, numbers(3))
+    table.append(pa.table({"a": [3, 4, 5], "b": ["3", "4", "no number"]}))
+    with pytest.raises(FrazilError):
+        table.add_columns(columns)
+    assert len(list((tmp_path / "data").iterdir())) == 2
+    assert opened(tmp_path).version == 2
 
 
 def test_a_column_that_is_added_after_another_was_dropped_has_a_number_of_its_own(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from frazil.lance.feature_flags import check_writable
 from frazil.lance.field_ids import next_field_id
 from frazil.lance.history import History
 from frazil.lance.new_columns import new_fields
-from frazil.lance.operations.columns import merged, with_files
+from frazil.lance.operations.columns import check_free, merged, with_files
 from frazil.lance.operations.retry import Attempt, commit_attempt, listed
 from frazil.lance.plan import ROW_ADDRESS, ROW_ID, FragmentTask
 from frazil.lance.proto.messages import DataFile, DataFragment, Field
@@ -69,6 +69,7 @@ def add_column_values(history: History, version: LanceVersion, rows: Any) -> Lan
 
     schema = pa.schema([field.with_nullable(True) for field in values.schema])
     fields = new_fields(schema, next_field_id(version))
+    check_free(version, fields)
     fragments, written = with_files(history, version, fields, [], compute)
     return _once(history, merged(version, fields, fragments, written))
 

@@ -22,7 +22,7 @@ from frazil.lance.rows import array_as
 from frazil.lance.scan import LanceScan
 from frazil.lance.schema import Node, arrow_schema, column_entries, flatten, tree
 from frazil.lance.version import LanceVersion
-from frazil.lance.write import FileTarget, write_column_files
+from frazil.lance.write import FileTarget, remove_files, write_column_files
 from frazil.model.scalar_sql import columns_in, compile_scalar
 
 Computed = Callable[[FragmentReader, FragmentTask], Iterator[pa.RecordBatch]]
@@ -33,12 +33,8 @@ def add_columns(history: History, version: LanceVersion, columns: Mapping[str, s
     names = columns.names if isinstance(columns, pa.Schema) else list(columns)
     if not names:
         raise InvalidArgument("there are no columns to add", hint="give at least one")
-    wrong = (
-        next((text for text in columns.values() if not isinstance(text, str)), None)
-        if isinstance(columns, Mapping)
-        else None
-    )
-    if wrong is not None or not all(isinstance(name, str) for name in names):
+    texts = [] if isinstance(columns, pa.Schema) else list(columns.values())
+    if not all(isinstance(text, str) for text in (*names, *texts)):
         raise InvalidArgument(f"{columns!r} is no SQL by name", hint='give text, such as {"b": "a * 2"}')
 
     def work(at: LanceVersion) -> Attempt:
@@ -46,6 +42,7 @@ def add_columns(history: History, version: LanceVersion, columns: Mapping[str, s
             return merged(at, new_fields(columns, next_field_id(at)), listed(at.manifest.fragments), [])
         schema, looked_at, compute = _by_sql(at, columns)
         fields = new_fields(schema, next_field_id(at))
+        check_free(at, fields)
         fragments, written = with_files(history, at, fields, looked_at, compute)
         return merged(at, fields, fragments, written)
 
@@ -58,14 +55,19 @@ def merged(
     at: LanceVersion, fields: Sequence[Field], fragments: Sequence[DataFragment], written: list[DataFragment]
 ) -> Attempt:
     """The change that adds fields, for which some files were written."""
+    check_free(at, fields)
+    body = Merge(fragments=fragments, schema=[*at.manifest.fields, *fields])
+    return Attempt(Change(new_transaction(at.version, merge=body), at), written)
+
+
+def check_free(at: LanceVersion, fields: Sequence[Field]) -> None:
+    """Refuse new fields that the table has no place for: better before their files are written."""
     names = {node.name for node in at.nodes}
     for node in tree(fields):
         if node.name in names:
             raise InvalidEvolution(f"there is a column {node.name!r} already", hint="drop it first, or rename one")
         names.add(node.name)
     column_entries(tree(fields), VERSIONS[at.file_version])
-    body = Merge(fragments=fragments, schema=[*at.manifest.fields, *fields])
-    return Attempt(Change(new_transaction(at.version, merge=body), at), written)
 
 
 def with_files(
@@ -76,12 +78,16 @@ def with_files(
     plan = LanceScan(history.store, at, columns=tuple(looked_at)).plan()
     reader = FragmentReader(history.store, plan)
     fragments = listed(at.manifest.fragments)
-    written = []
-    for fragment, task in zip(fragments, plan.tasks(), strict=True):
-        file, _ = write_column_files(history.store, target, compute(reader, task))
-        if file is not None:
-            fragment.files.append(file)
-            written.append(DataFragment(files=[file]))
+    written: list[DataFragment] = []
+    try:
+        for fragment, task in zip(fragments, plan.tasks(), strict=True):
+            file, _ = write_column_files(history.store, target, compute(reader, task))
+            if file is not None:
+                fragment.files.append(file)
+                written.append(DataFragment(files=[file]))
+    except BaseException:
+        remove_files(history.store, at.folder, written)
+        raise
     return fragments, written
 
 

@@ -20,6 +20,7 @@ from frazil.lance.feature_flags import check_writable, has_stable_row_ids
 from frazil.lance.field_ids import next_field_id
 from frazil.lance.new_columns import new_fields
 from frazil.lance.operations.column_values import add_column_files, no_such_row, row_column
+from frazil.lance.operations.columns import check_free
 from frazil.lance.plain_schema import plain_schema
 from frazil.lance.plan import ROW_ADDRESS, ROW_ID, FragmentTask, schema_bytes
 from frazil.lance.proto.messages import DataFile, Manifest
@@ -59,6 +60,7 @@ def add_frame_columns(table: LanceTable, frame: DataFrame) -> LanceVersion:
         column["nullable"] = True
     schema = schema_from_struct(document)
     fields = new_fields(plain_schema(schema), next_field_id(at))
+    check_free(at, fields)
     target = FileTarget(at.folder, schema_bytes(Manifest(fields=fields)), at.file_version).of_job()
     plan = LanceScan(store, at, columns=()).plan()
     writer = WriteColumns(store, target, schema, {task.fragment_id: task for task in plan.fragments})
