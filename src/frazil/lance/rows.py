@@ -6,7 +6,6 @@ Columns go by name; one that is not given is null. Values are cast only where no
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -155,7 +154,6 @@ def _check_nulls(array: pa.Array, field: pa.Field, path: str, present: pa.Array 
         _check_nulls(array.flatten(), field.type.value_field, f"{path}.item")
 
 
-@lru_cache(maxsize=256)
 def has_required(kind: pa.DataType) -> bool:
     """Whether there is something in a type that must not be null."""
     if isinstance(kind, pa.BaseExtensionType):
