@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -253,8 +254,15 @@ class Lake:
         self._check_free(name)
         place = self._location(name, location)
         made = make(place)
-        self.catalog.place(name.parts, Placed(kind, place))
+        placed = Placed(kind, place)
+        self.catalog.place(name.parts, placed)
+        self._watched(made, name, placed)
         return made
+
+    def _watched(self, table: Any, name: TableName, placed: Placed) -> None:
+        """A Lance table commits for itself, so it asks before that whether the name is its own still."""
+        if placed.format == LANCE:
+            table.named(partial(self.catalog.check_placed, name.parts, placed))
 
     def _check_free(self, name: TableName) -> None:
         self.catalog.ensure_namespace(name.namespace)
@@ -343,7 +351,9 @@ class Lake:
                 raise self._with_suggestions(error, wanted) from None
             from frazil.catalog.formats import open_placed
 
-            return open_placed(self.catalog.store, placed, str(wanted))
+            found: LanceTable | MixedTable = open_placed(self.catalog.store, placed, str(wanted))
+            self._watched(found, wanted, placed)
+            return found
         table = self._table(wanted, self.catalog.committer(wanted.parts), state)
         return table if MIXED_STORE not in table.properties else self._with_change_store(table)
 
@@ -472,6 +482,11 @@ class Lake:
         exists = self.catalog.table_exists(name.parts)
         if exists and not replace:
             raise TableAlreadyExists(f"table {name} exists already", hint="stage it with replace=True")
+        if exists and (placed := self.catalog.placed(name.parts)) is not None:
+            raise Unsupported(
+                f"{name} is a table of format {placed.format}, which no Iceberg table can replace",
+                hint="drop it and create it anew, or convert it: lake.convert_table",
+            )
         first = None
         if create:
             self.catalog.ensure_namespace(name.namespace)

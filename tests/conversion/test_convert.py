@@ -377,3 +377,18 @@ def test_tables_in_memory() -> None:
     with pytest.raises(Unsupported, match="Lance data files cannot be at"):
         lake.convert_table("db.t", "lance")
     assert lake.table("db.t").scan().count() == 1
+
+
+@pytest.mark.parametrize("name", ["dev", "main"])
+def test_a_tag_that_is_called_like_a_branch_loses_no_branch(tmp_path: Path, name: str) -> None:
+    lake = frazil.connect(str(tmp_path))
+    table = lake.create_table("db.t", pa.schema({"id": pa.int64()}), format="lance")
+    table.append([{"id": 1}])
+    if name == "dev":
+        table.create_branch("dev").append([{"id": 2}])
+    table.create_tag("other")
+    tags = Path(table.location) / "_refs" / "tags"
+    (tags / "other.json").rename(tags / f"{name}.json")  # as another writer may have it
+    with pytest.raises(Unsupported, match=name):
+        lake.convert_table("db.t", to="iceberg")
+    assert lake.table("db.t", format="lance").branch(name).scan().count() == (2 if name == "dev" else 1)

@@ -171,6 +171,14 @@ def test_a_lost_answer_that_cannot_be_told_removes_nothing(tmp_path: Path) -> No
     check(tmp_path)
 
 
+def test_a_version_that_nobody_could_look_around_from_is_not_told_as_committed(tmp_path: Path) -> None:
+    made(tmp_path, numbers(1))
+    table = faulty(tmp_path, Fault("list", "before", StoreError("down"), match="_versions", first=2))
+    with pytest.raises(CommitStateUnknown):
+        table.append(numbers(1))
+    assert check(tmp_path).num_rows == 2  # nothing was removed
+
+
 def test_an_interrupt_after_the_commit_removes_nothing(tmp_path: Path) -> None:
     made(tmp_path, numbers(1))
     table = faulty(tmp_path, Fault("put_if_absent", "after", KeyboardInterrupt(), match="_versions"))

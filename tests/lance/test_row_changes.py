@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from frazil.errors import CommitFailed, InvalidArgument
+from frazil.errors import CommitConflict, CommitFailed, InvalidArgument
 from frazil.io.store import Stores
-from frazil.lance.operations.columns import add_column_files
+from frazil.lance.operations.column_values import add_column_files
 from frazil.lance.operations.row_changes import commit_row_changes, rows_by_fragment, with_lineage
 from frazil.lance.plan import schema_bytes
 from frazil.lance.proto.messages import Manifest
@@ -68,7 +68,7 @@ def test_columns_from_elsewhere(tmp_path: Path) -> None:
     found = check(tmp_path)
     assert found["c"].to_pylist() == found["a"].to_pylist()
     opened(tmp_path).append(found.slice(0, 1))
-    with pytest.raises(CommitFailed):  # a row more since then
+    with pytest.raises(CommitConflict):  # a row more since then
         add_column_files(
             table._history(), opened(tmp_path).at(version=3), fields_of(pa.schema({"d": pa.int64()}), 3), {}
         )

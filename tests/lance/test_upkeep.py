@@ -158,3 +158,24 @@ def test_clean_up_beside_pylances(tmp_path: Path) -> None:
 
     assert shape(tmp_path / "ours") == shape(tmp_path / "theirs")
     check(tmp_path / "ours")
+
+
+@pytest.mark.parametrize("kind", ["data", "deletions", "index"])
+def test_clean_up_by_another_path_keeps_what_a_branch_needs(tmp_path: Path, kind: str) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    table = made(real, numbers(300))
+    if kind == "deletions":
+        table.delete("a = 1")
+    if kind == "index":
+        lance.dataset(real).create_scalar_index("a", "BTREE")
+        table.refresh()
+    branch = table.create_branch("dev")
+    link.symlink_to(real)
+    other = opened(link)
+    other.overwrite(numbers(1, 1000))
+    other.clean_up(older_than=FUTURE, delete_unverified=True)
+    expected = 299 if kind == "deletions" else 300
+    assert opened(real).branch("dev").scan().to_arrow().num_rows == expected
+    if kind == "index":
+        found = lance.dataset(real).checkout_version(("dev", branch.version)).to_table(filter="a = 7")
+        assert found.num_rows == 1

@@ -136,6 +136,9 @@ class Catalog(ABC):
     def placed(self, name: Name) -> Placed | None:
         """A table of another format than Iceberg's: which, and where; None if there is none of that name."""
 
+    def check_placed(self, name: Name, placed: Placed) -> None:  # noqa: B027 - where folders are tables, they tell
+        """CommitConflict if the name is not this table's any more: asked before each commit of a Lance table."""
+
     @abstractmethod
     def place(self, name: Name, placed: Placed) -> None:
         """Give a name to a table of another format that is there already; TableAlreadyExists."""

@@ -102,9 +102,10 @@ def _arrow_schema(schema: Any) -> pa.Schema:
     """What was given as pyarrow's stays as it is: Lance has all of Arrow's types."""
     import pyarrow as pa
 
-    from frazil.model.arrow import schema_from_anything, schema_to_arrow
+    from frazil.lance.plain_schema import plain_schema
+    from frazil.model.arrow import schema_from_anything
 
-    return schema if isinstance(schema, pa.Schema) else schema_to_arrow(schema_from_anything(schema))
+    return schema if isinstance(schema, pa.Schema) else plain_schema(schema_from_anything(schema))
 
 
 def check_format(name: str) -> str:

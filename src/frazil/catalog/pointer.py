@@ -24,7 +24,7 @@ from frazil.catalog.next_metadata import (
     write_metadata_file,
 )
 from frazil.catalog.purge import check_purge, purge_files
-from frazil.errors import CommitFailed, CommitStateUnknown, FrazilError, Unsupported
+from frazil.errors import CommitConflict, CommitFailed, CommitStateUnknown, FrazilError, Unsupported
 from frazil.iceberg.committer import Committer, TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.requirements import Requirement
@@ -201,6 +201,13 @@ class PointerCatalog(Catalog):
             # another writer may have committed between the two
             last = state if removed == state.metadata_location else read_state(self.store, removed)
             purge_files(self.store, last)
+
+    def check_placed(self, name: Name, placed: Placed) -> None:
+        if self.placed(name) != placed:
+            raise CommitConflict(
+                f"table {table_name(name)} was dropped, renamed, converted or replaced",
+                hint="open the table again by its name",
+            )
 
     def _check_not_shared(self, name: TableName, state: TableState) -> None:
         others = [one for one in self._names_below(locations.parent(state.metadata_location)) if one != str(name)]

@@ -18,13 +18,14 @@ from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.scan import Scan, choose_snapshot
 from frazil.iceberg.table import IcebergTable
+from frazil.lance.field_ids import next_field_id
 from frazil.lance.history import History
-from frazil.lance.operations.append import next_field_id, overwrite_fragments
+from frazil.lance.new_columns import new_fields
+from frazil.lance.operations.append import overwrite_fragments
 from frazil.lance.operations.create import DEFAULT_FILE_VERSION, create_with, first_manifest
 from frazil.lance.plan import schema_bytes
 from frazil.lance.proto.messages import DataFragment, Manifest
 from frazil.lance.refs import Refs, Tag, check_tag_name
-from frazil.lance.schema import fields_of
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import FileTarget
 
@@ -102,7 +103,7 @@ class _Copy:
             made = create_with(self._history, manifest, self._written(state, manifest))
         else:
             before = self._made[-1]
-            manifest = Manifest(fields=fields_of(columns, next_field_id(before)))
+            manifest = Manifest(fields=new_fields(columns, next_field_id(before)))
             written = self._written(state, manifest)
             made = overwrite_fragments(self._history, before, written, manifest, config=config)
         self._made.append(made)

@@ -25,11 +25,12 @@ from frazil.iceberg.refs import TAG, SnapshotRef
 from frazil.iceberg.requirements import Requirement
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.updates import SetSnapshotRef, Update, apply_updates
+from frazil.lance import layout
 from frazil.lance.feature_flags import is_sealed
 from frazil.lance.history import History
 from frazil.lance.operations.seal import seal, unseal
 from frazil.lance.plan import FragmentTask
-from frazil.lance.refs import Branch, Tag
+from frazil.lance.refs import Refs
 from frazil.lance.scan import LanceScan
 from frazil.lance.table import LanceTable
 from frazil.lance.version import LanceVersion
@@ -91,15 +92,18 @@ def _taken_back(place: Place, table: LanceTable, history: History, sealed: Lance
 def _states(table: LanceTable) -> list[tuple[LanceVersion, tuple[str, ...]]]:
     """Versions with the tags that name them, oldest first; the newest version is the last."""
     tagged: dict[int, list[str]] = {}
-    for name, ref in sorted(table.refs.items()):
-        if isinstance(ref, Branch) or ref.branch is not None:
-            branch = ref.name if isinstance(ref, Branch) else ref.branch
-            raise Unsupported(
-                f"{table.identifier} has branch {branch!r}, which a conversion does not keep",
-                hint="drop the branch and its tags first",
-            )
-        assert isinstance(ref, Tag)
-        tagged.setdefault(ref.version, []).append(name)
+    refs = Refs(table.store, table.location)
+    tags = refs.tags()
+    branches = [*refs.branches(), *(tag.branch for tag in tags.values() if tag.branch is not None)]
+    if branches:
+        raise Unsupported(
+            f"{table.identifier} has branch {branches[0]!r}, which a conversion does not keep",
+            hint="drop the branch and its tags first",
+        )
+    if layout.MAIN in tags:  # pylance makes such
+        raise Unsupported(f"{table.identifier} has a tag `main`, which is a branch in Iceberg", hint="drop the tag")
+    for name in sorted(tags):
+        tagged.setdefault(tags[name].version, []).append(name)
     numbers = sorted(number for number in tagged if number != table.version)
     states = [(table.at(version=number), tuple(tagged[number])) for number in numbers]
     return [*states, (table.current_snapshot, tuple(tagged.get(table.version, ())))]

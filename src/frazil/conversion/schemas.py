@@ -14,8 +14,9 @@ from frazil.iceberg import properties as props
 from frazil.iceberg.metadata import SUPPORTED_FORMAT_VERSION
 from frazil.iceberg.new_table import DEFAULT_FORMAT_VERSION
 from frazil.lance.logical_types import JSON
+from frazil.lance.new_columns import new_fields
 from frazil.lance.plain_schema import plain_schema
-from frazil.lance.schema import EXTENSION_NAME, Node, fields_of
+from frazil.lance.schema import EXTENSION_NAME, Node
 from frazil.lance.vectors import HALF, SIZE, told_of, with_vectors
 from frazil.lance.version import LanceVersion
 from frazil.model.schema import Schema
@@ -36,7 +37,7 @@ def to_lance(schema: Schema, properties: Mapping[str, str]) -> tuple[pa.Schema, 
                 column=column.name,
             )
     columns, left = with_vectors(plain_schema(schema), properties)
-    fields_of(columns)  # refuses names that Lance has no place for
+    new_fields(columns)  # refuses names that Lance has no place for
     return columns, {key: text for key, text in left.items() if key not in _FROM_ICEBERG}
 
 

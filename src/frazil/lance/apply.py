@@ -12,6 +12,7 @@ from frazil.errors import CommitConflict, Unsupported
 from frazil.lance import indices
 from frazil.lance.conflicts import operation_of, touched
 from frazil.lance.feature_flags import STABLE_ROW_IDS, has_stable_row_ids, set_flags
+from frazil.lance.field_ids import last_field_id, remember
 from frazil.lance.proto.messages import (
     DataFragment,
     Field,
@@ -25,6 +26,7 @@ from frazil.lance.proto.messages import (
 from frazil.lance.row_ids import encode_row_ids, encode_row_versions
 from frazil.lance.version import LanceVersion
 
+_CHANGES_COLUMNS = frozenset({"project", "merge", "overwrite", "restore"})
 WRITER = WriterVersion(library="frazil", version="0.1.0")
 
 
@@ -50,6 +52,8 @@ def apply(transaction: Transaction, base: LanceVersion, restored: LanceVersion |
         manifest.next_row_id = max(manifest.next_row_id, base.manifest.next_row_id)
     builder = Builder(manifest, section, base.version + 1)
     builder.run(transaction)
+    if operation_of(transaction) in _CHANGES_COLUMNS:
+        remember(manifest, last_field_id(base.manifest))
     manifest.version = base.version + 1
     stamp(manifest)
     set_flags(manifest)
@@ -154,9 +158,14 @@ class Builder:
         self._set_schema(merge.schema)
         for key, value in merge.schema_metadata.items():
             self.manifest.schema_metadata[key] = value
+        self._leave_out_files()
 
     def _project(self, transaction: Transaction) -> None:
         self._set_schema(transaction.project.schema)
+        self._leave_out_files()
+
+    def _leave_out_files(self) -> None:
+        """Data files of which no column is left are not listed: pylance takes them for damage."""
         known = {field.id for field in self.manifest.fields}
         for fragment in self.manifest.fragments:
             left = [file for file in fragment.files if not known.isdisjoint(file.fields)]

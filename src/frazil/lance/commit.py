@@ -28,6 +28,7 @@ from frazil.lance.history import History
 from frazil.lance.manifest_file import parse_manifest_file, render_manifest_file
 from frazil.lance.proto.messages import IndexSection, Manifest, Transaction
 from frazil.lance.rebase import Change, rebased
+from frazil.lance.same_table import is_there, newest_after
 from frazil.lance.version import LanceVersion
 
 ATTEMPTS = 50
@@ -46,9 +47,10 @@ def commit(history: History, change: Change, *, attempts: int = ATTEMPTS) -> Lan
     base = change.base
     for attempt in range(attempts):
         try:
-            newest = history.latest() if attempt else _newest(history, base)
-            if newest.version < change.base.version:
-                raise CommitConflict("the table was replaced by another one", hint="open the table again")
+            history.check_named()
+            # most often the version that the change was worked out on is the newest still; if it is not, there is a
+            # manifest already where the next one is to be put, or it is found out afterwards
+            newest = base if not attempt and is_there(history, base) else newest_after(history, base)
             check_writable(newest.manifest)
             current = (
                 change
@@ -71,6 +73,8 @@ def commit(history: History, change: Change, *, attempts: int = ATTEMPTS) -> Lan
 
 def follow(history: History, base: LanceVersion, made: Next, transaction: Transaction) -> LanceVersion:
     """Make a version the one after `base`, and after no other; CommitFailed if another was first."""
+    if not is_there(history, base):
+        raise CommitFailed(f"version {base.version} is gone", hint="make the change again on the newest")
     place = _write_transaction(history, transaction)
     found = _publish(history, made, transaction, base.naming)
     if found is None:
@@ -98,14 +102,6 @@ def create(history: History, manifest: Manifest, transaction: Transaction) -> La
 
 def _already_there(history: History) -> AlreadyExists:
     return AlreadyExists(f"there is a Lance table at {history.folder}", hint="open it, or choose another place")
-
-
-def _newest(history: History, base: LanceVersion) -> LanceVersion:
-    """The version to begin with: most often the one that the change was worked out on is the newest still.
-
-    If it is not, there is a manifest already where the next one is to be put, or it is found out afterwards.
-    """
-    return base if history.store.exists(base.location) else history.latest()
 
 
 def _between(history: History, base: LanceVersion, newest: LanceVersion) -> list[tuple[int, Transaction | None]]:
@@ -147,7 +143,11 @@ def _publish(history: History, made: Next, transaction: Transaction, naming: lay
             raise
         if not _is_ours(history, place, transaction, error):
             return None
-    if _is_displaced(history, int(manifest.version)):
+    try:
+        is_displaced = _is_displaced(history, int(manifest.version))
+    except FrazilError as error:  # it is there, and maybe not in the table
+        raise _unknown(place, error) from error
+    if is_displaced:
         # a version of this number was there, and cleaned up: it is not to come back
         try:
             history.store.delete(place)
@@ -180,13 +180,10 @@ def _unknown(place: str, error: FrazilError) -> CommitStateUnknown:
 
 def _is_displaced(history: History, version: int) -> bool:
     """Whether newer versions were there before this one, which then was put in the place of one cleaned up."""
-    try:
-        newest = history.newest()
-        if newest is None or newest[0] <= version:
-            return False
-        files = history.files()
-    except FrazilError:
-        return False  # the version is there: failing to look around must not look like failing to commit
+    newest = history.newest()
+    if newest is None or newest[0] <= version:
+        return False
+    files = history.files()
     if version not in files:
         return False
     mine: FileInfo = files[version]

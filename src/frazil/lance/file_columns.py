@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from frazil.errors import MalformedMetadata, Unsupported
+from frazil.errors import MalformedData, MalformedMetadata, Unsupported
 from frazil.lance.data_files import FileRef
 from frazil.lance.schema import BLOB_V2, EXTENSION_NAME, Node, column_entries, fields_of, tree
 from frazil.model.arrow import rebuild_list, rebuild_map, rebuild_struct
@@ -62,9 +62,11 @@ class FileColumns:
         if array.type == wanted:
             return array
         if isinstance(wanted, pa.BaseExtensionType):
-            return pa.ExtensionArray.from_storage(wanted, array.cast(wanted.storage_type))
+            return pa.ExtensionArray.from_storage(wanted, _cast(array, wanted.storage_type, node))
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
+        if pa.types.is_nested(wanted) and array.type.id != wanted.id:
+            raise _unlike(array.type, wanted, node)
         if pa.types.is_struct(wanted):
             children = [self._child(array, child) for child in node.children]
             return rebuild_struct(array, children, wanted)
@@ -80,12 +82,26 @@ class FileColumns:
                 buffers = array.buffers()[:1]
                 return pa.Array.from_buffers(wanted, len(array), buffers, offset=array.offset, children=[values])
             return rebuild_list(array, values, wanted)
-        return array.cast(wanted)
+        return _cast(array, wanted, node)
 
     def _child(self, array: pa.StructArray, child: Node) -> pa.Array:
         if not self.holds(child):
             return pa.nulls(len(array), child.arrow.type)
         return self._adapt(_struct_field(array, self.local[child.id].name, flat=False), child)
+
+
+def _cast(array: pa.Array, wanted: pa.DataType, node: Node) -> pa.Array:
+    try:
+        return array.cast(wanted)
+    except pa.ArrowException as error:
+        raise _unlike(array.type, wanted, node) from error
+
+
+def _unlike(found: pa.DataType, wanted: pa.DataType, node: Node) -> MalformedData:
+    return MalformedData(
+        f"column {node.name!r} is {wanted}, and a data file has it as {found}",
+        hint="the table is damaged; open an earlier version of it",
+    )
 
 
 def _struct_field(array: pa.StructArray, name: str, *, flat: bool = True) -> pa.Array:

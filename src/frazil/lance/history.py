@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from frazil.errors import FileMissing, MalformedMetadata, SnapshotNotFound, TableNotFound
@@ -16,10 +16,17 @@ from frazil.lance.version import LanceVersion
 
 
 class History:
-    """The versions of one branch, main if not told. The version hint is written for others, and not believed."""
+    """The versions of one branch, main if not told. The version hint is written for others, and not believed.
 
-    def __init__(self, store: Store, root: str, branch: str | None = None) -> None:
+    `check_named` is asked before a commit whether the table is the one that a catalog has under its name; it raises if
+    not. A table by its path has no such check.
+    """
+
+    def __init__(
+        self, store: Store, root: str, branch: str | None = None, check_named: Callable[[], None] | None = None
+    ) -> None:
         self.store = store
+        self.check_named = check_named or _by_path
         self.root = root
         self.branch = None if branch == layout.MAIN else branch
         self.folder = layout.branch_root(root, self.branch)
@@ -109,3 +116,7 @@ class History:
             )
         check_readable(file.manifest)
         return LanceVersion(self.root, location, len(data), file, self.branch)
+
+
+def _by_path() -> None:
+    """Nobody has given the table a name that could be another's."""

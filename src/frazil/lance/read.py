@@ -101,8 +101,8 @@ class FragmentReader:
 
     @cached_property
     def _filter_metadata(self) -> list[str]:
-        names = {leaf.reference.path[0] for leaf in bound_predicates(self.plan.where)}
-        return [name for name in METADATA_COLUMNS if name in names]
+        ids = {leaf.reference.field_id for leaf in bound_predicates(self.plan.where)}
+        return [name for name, column in METADATA_COLUMNS.items() if column.id in ids]
 
     def read(self, task: FragmentTask) -> Iterator[pa.RecordBatch]:
         """The rows of a fragment, in order."""

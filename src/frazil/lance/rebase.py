@@ -20,11 +20,15 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Change:
-    """A transaction and the version it was worked out on; `rows` has the rows that it deletes, by fragment."""
+    """A transaction and the version it was worked out on; `rows` has the rows that it deletes, by fragment.
+
+    With `keeps_columns` it says again which columns there are, and must not take back what others made of them.
+    """
 
     transaction: Transaction
     base: LanceVersion
     rows: Mapping[int, Offsets] = field(default_factory=dict)
+    keeps_columns: bool = False
 
 
 def rebased(
@@ -34,6 +38,8 @@ def rebased(
 
     CommitFailed if it can be made again from the newest version, CommitConflict if that makes no sense.
     """
+    if change.keeps_columns and list(newest.manifest.fields) != list(change.base.manifest.fields):
+        raise CommitConflict("the table's columns were changed meanwhile", hint="open the table again, and write again")
     merged: set[int] = set()
     only_deletes = True
     for number, other in between:

@@ -49,9 +49,12 @@ class Branch:
 
 
 def check_tag_name(name: str) -> None:
-    """Refuse what pylance refuses as the name of a tag."""
-    if not _SEGMENT.fullmatch(name) or name[0] == "." or name[-1] == "." or ".." in name or name.endswith(".lock"):
-        raise InvalidName(f"{name!r} cannot name a tag", hint="use letters, digits, and . _ - inside")
+    """Refuse what pylance refuses as the name of a tag, and `main`, which would never be found."""
+    fine = _SEGMENT.fullmatch(name) and name[0] != "." and name[-1] != "." and ".." not in name
+    if not fine or name.endswith(".lock") or name == layout.MAIN:
+        raise InvalidName(
+            f"{name!r} cannot name a tag", hint="use letters, digits, and . _ - inside; `main` is the table's own"
+        )
 
 
 def check_branch_name(name: str) -> None:
@@ -89,8 +92,10 @@ class Refs:
         return refs[name]
 
     def put_tag(self, tag: Tag, *, replace: bool = False) -> None:
-        """Write a tag; AlreadyExists if there is one and it is not to be replaced."""
+        """Write a tag; AlreadyExists if there is one and it is not to be replaced, or a branch of that name."""
         check_tag_name(tag.name)
+        if tag.name in self.branches():
+            raise AlreadyExists(f"there is a branch {tag.name!r} already", hint="choose another name for the tag")
         now = datetime.fromtimestamp(ambient.now_ms() / 1000, UTC).isoformat().replace("+00:00", "Z")
         document = {
             "branch": tag.branch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from frazil.errors import InvalidArgument, RefNotFound
 from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.lance import layout
+from frazil.lance.field_ids import LAST_FIELD_ID
 from frazil.lance.history import History
 from frazil.lance.read import FragmentReader
 from frazil.lance.refs import Branch, Refs, Tag
@@ -39,11 +40,19 @@ class LanceTable:
 
     format = "lance"
 
-    def __init__(self, identifier: str, store: Store, root: str, version: LanceVersion) -> None:
+    def __init__(
+        self,
+        identifier: str,
+        store: Store,
+        root: str,
+        version: LanceVersion,
+        check_named: Callable[[], None] | None = None,
+    ) -> None:
         self.identifier = identifier
         self._store = store
         self._root = root
         self._version = version
+        self._check_named = check_named
         self._readers: Recent[tuple[str, tuple[str, ...] | None], FragmentReader] = Recent(8)
 
     @staticmethod
@@ -118,7 +127,8 @@ class LanceTable:
     @property
     def metadata(self) -> Mapping[str, str]:
         """What was said about the table, for people."""
-        return dict(self._version.manifest.table_metadata)
+        told = self._version.manifest.table_metadata
+        return {key: text for key, text in told.items() if key != LAST_FIELD_ID}
 
     @property
     def snapshots(self) -> tuple[LanceVersion, ...]:
@@ -136,6 +146,16 @@ class LanceTable:
         refs = Refs(self._store, self._root)
         return {**refs.branches(), **refs.tags()}
 
+    @property
+    def branches(self) -> Mapping[str, Branch]:
+        """Branches by name, without main."""
+        return Refs(self._store, self._root).branches()
+
+    @property
+    def tags(self) -> Mapping[str, Tag]:
+        """Tags by name."""
+        return Refs(self._store, self._root).tags()
+
     def refresh(self) -> LanceTable:
         """Load the newest version."""
         self._version = self._history().latest()
@@ -143,13 +163,21 @@ class LanceTable:
 
     def branch(self, name: str) -> LanceTable:
         """The table as a branch has it; what is changed there does not touch main."""
-        if name != MAIN and not isinstance(self.refs.get(name), Branch):
+        if name != MAIN and name not in self.branches:
             raise RefNotFound(f"no branch {name!r}", hint=f"there are {', '.join(sorted([*self.refs, MAIN]))}")
         version = History(self._store, self._root, name).latest()
-        return LanceTable(self.identifier, self._store, self._root, version)
+        return self._line(version)
+
+    def named(self, check: Callable[[], None]) -> LanceTable:
+        """The table, with what a catalog checks before each commit: that the name is this table's still."""
+        self._check_named = check
+        return self
+
+    def _line(self, version: LanceVersion) -> LanceTable:
+        return LanceTable(self.identifier, self._store, self._root, version, self._check_named)
 
     def _history(self) -> History:
-        return History(self._store, self._root, self._version.branch)
+        return History(self._store, self._root, self._version.branch, self._check_named)
 
     def _moved(self, version: LanceVersion | None) -> LanceVersion:
         if version is not None:
@@ -296,13 +324,24 @@ class LanceTable:
     # Columns.
 
     def add_columns(self, columns: Any) -> LanceVersion:
-        """Add columns without rewriting the others: `{"b": "a * 2"}`, an Arrow table, or an Arrow schema of nulls.
+        """Add columns without rewriting the others.
 
-        An Arrow table has its rows in the order of this one, or says by `_rowaddr` which rows they belong to.
+        They are SQL by name (`{"b": "a * 2"}`), an Arrow schema of nulls, or values: an Arrow table, a pandas frame, or
+        a DataFrame of Spark, whose workers then write them. Values have their rows in the order of this table, or a
+        column `_rowaddr` or `_rowid` says which they belong to, as a DataFrame must. They belong to rows of the version
+        that the table is at: if it is not the newest any more, that is a CommitConflict.
         """
-        from frazil.lance.operations.columns import add_columns
+        if hasattr(columns, "sparkSession"):
+            from frazil.spark.lance.columns import add_frame_columns
 
-        return self._moved(add_columns(self._history(), self._version, columns))
+            return self._moved(add_frame_columns(self, columns))
+        if isinstance(columns, Mapping | pa.Schema):
+            from frazil.lance.operations.columns import add_columns
+
+            return self._moved(add_columns(self._history(), self._version, columns))
+        from frazil.lance.operations.column_values import add_column_values
+
+        return self._moved(add_column_values(self._history(), self._version, columns))
 
     def drop_columns(self, *names: str) -> LanceVersion:
         """Drop columns, or fields of structs."""
@@ -372,8 +411,7 @@ class LanceTable:
         """Begin a branch at a version, the current one if not told."""
         from frazil.lance.operations.clone import create_branch
 
-        made = create_branch(self._store, self._root, name, self.at(version=version, ref=ref))
-        return LanceTable(self.identifier, self._store, self._root, made)
+        return self._line(create_branch(self._store, self._root, name, self.at(version=version, ref=ref)))
 
     def drop_branch(self, name: str) -> None:
         """Forget a branch and remove what is its own."""

@@ -92,12 +92,22 @@ def _offsets(reader: FragmentReader, task: FragmentTask, positions: Numbers) -> 
 
 def _numbers(given: Sequence[int], what: str) -> Numbers:
     try:
-        numbers = np.asarray(given, np.int64).reshape(-1)
+        asked = np.asarray(given)
+        numbers = asked.astype(np.int64)
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidArgument(f"a {what} is no whole number: {error}", hint="give a list of integers") from error
+    if asked.ndim != 1 or (len(asked) and asked.dtype.kind not in "iu") or _has_bools(given):
+        raise InvalidArgument(f"not each {what} is a whole number", hint="give a list of integers")
+    if asked.dtype.kind == "u" and (numbers < 0).any():
+        raise InvalidArgument(f"there is no {what} {int(asked.max())}", hint="rows count from 0")
     if len(numbers) and int(numbers.min()) < 0:
         raise InvalidArgument(f"{what} {int(numbers.min())} is negative", hint="rows count from 0")
     return numbers
+
+
+def _has_bools(given: Sequence[int]) -> bool:
+    """numpy takes True for 1 where there are numbers beside it."""
+    return isinstance(given, list | tuple) and any(isinstance(one, bool) for one in given)
 
 
 def _no_row(address: int) -> InvalidArgument:

@@ -13,11 +13,10 @@ True
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.errors import InvalidValue
+from frazil.lance.lists import as_list, plain_list
 from frazil.lance.rows import array_as
 from frazil.model.arrow import is_arrow_list, rebuild_list, rebuild_map, rebuild_struct, type_to_arrow
 from frazil.model.types import ListType, MapType, StructType, Type, UnknownType, UuidType
@@ -36,7 +35,7 @@ def to_model(array: pa.Array, type_: Type) -> pa.Array:
         fields = [pa.field(field.name, part.type) for field, part in zip(type_.fields, parts, strict=True)]
         return rebuild_struct(array, parts, pa.struct(fields))
     if isinstance(type_, ListType):
-        plain = _plain_list(array)
+        plain = plain_list(array)
         values = to_model(plain.values, type_.element.type)
         return rebuild_list(plain, values, pa.list_(pa.field("element", values.type)))
     if isinstance(type_, MapType):
@@ -54,20 +53,6 @@ def to_model(array: pa.Array, type_: Type) -> pa.Array:
         ) from error
 
 
-def _plain_list(array: pa.Array) -> pa.ListArray:
-    """A list with offsets of 32 bits, whatever layout it had."""
-    if pa.types.is_list(array.type):
-        return array
-    if not pa.types.is_fixed_size_list(array.type):
-        return array.cast(pa.list_(array.type.value_field))
-    lengths = np.full(len(array), array.type.list_size, np.int32)
-    mask = array.is_null() if array.null_count else None
-    if mask is not None:
-        lengths[mask.to_numpy(zero_copy_only=False)] = 0
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-    return pa.ListArray.from_arrays(offsets, array.flatten(), mask=mask)
-
-
 def from_model(array: pa.Array, field: pa.Field) -> pa.Array:
     """Values in the model's Arrow type, in that of a Lance column; InvalidValue if one does not fit."""
     wanted = field.type
@@ -82,7 +67,7 @@ def from_model(array: pa.Array, field: pa.Field) -> pa.Array:
         return rebuild_map(array, keys, items, wanted)
     if is_arrow_list(wanted):
         values = from_model(array.values, wanted.value_field.with_nullable(True))
-        return _as_list(rebuild_list(array, values, pa.list_(wanted.value_field)), field)
+        return as_list(rebuild_list(array, values, pa.list_(wanted.value_field)), field)
     if (pa.types.is_decimal(array.type) and pa.types.is_uint64(wanted)) or pa.types.is_duration(wanted):
         return _cast(array, field)
     if pa.types.is_string(array.type) and pa.types.is_decimal256(wanted):
@@ -97,26 +82,3 @@ def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
         raise InvalidValue(
             f"column {field.name!r} of type {field.type}: {error}", hint="check its values", column=field.name
         ) from error
-
-
-def _as_list(array: pa.ListArray, field: pa.Field) -> pa.Array:
-    if not pa.types.is_fixed_size_list(field.type):
-        return array if array.type == field.type else array.cast(field.type)
-    size = field.type.list_size
-    lengths = pc.list_value_length(array)
-    others = pc.not_equal(lengths, size)
-    if others.true_count:
-        given = lengths.filter(others)[0].as_py()
-        raise InvalidValue(
-            f"column {field.name!r} has vectors of {size} values, and is given one of {given}",
-            hint="give vectors of that length",
-            column=field.name,
-        )
-    if not array.null_count:
-        return pa.FixedSizeListArray.from_arrays(array.flatten(), type=field.type)
-    mask = array.is_null()
-    starts = np.asarray(array.offsets)[:-1]
-    places = (starts[:, None] + np.arange(size)).reshape(-1)
-    absent = np.repeat(mask.to_numpy(zero_copy_only=False), size)
-    values = array.values.take(pa.array(places, mask=absent))
-    return pa.FixedSizeListArray.from_arrays(values, type=field.type, mask=mask)

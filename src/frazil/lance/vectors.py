@@ -17,6 +17,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from frazil.errors import InvalidArgument
+from frazil.lance.new_columns import can_be_in_vector
 
 SIZE, HALF = ".arrow.fixed-size-list.size", ".arrow.float16"
 
@@ -49,8 +50,19 @@ def told_of(schema: pa.Schema) -> dict[str, str]:
     return told
 
 
+def refuse_vectors(properties: Mapping[str, str | None]) -> None:
+    """Refuse to make vectors of columns that are there already."""
+    key = next((key for key, text in properties.items() if text is not None and key.endswith((SIZE, HALF))), None)
+    if key is not None:
+        raise InvalidArgument(
+            f"property {key} is for new tables: it does not change a column",
+            hint="change its type from Python: table.change_column_type('v', pa.list_(pa.float32(), 128))",
+        )
+
+
 def _vector(field: pa.Field, size: str, half: str | None) -> pa.Field:
-    is_flat = pa.types.is_list(field.type) and not pa.types.is_nested(field.type.value_type)
+    kind = field.type
+    is_flat = pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type) and can_be_in_vector(kind.value_type)
     if not is_flat or not size.isdecimal() or int(size) < 1:
         raise InvalidArgument(
             f"{field.name}{SIZE} is {size!r} for a column of type {field.type}",

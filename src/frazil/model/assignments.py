@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.errors import ColumnNotFound, InvalidArgument
+from frazil.errors import ColumnNotFound, InvalidArgument, InvalidValue
+from frazil.model.python_values import array_of
 from frazil.model.scalar_sql import compile_scalar
 
 Assign = Callable[[pa.RecordBatch], pa.Array]
@@ -27,9 +28,10 @@ def assignments(schema: pa.Schema, values: Mapping[str, Any]) -> dict[str, Assig
 
 def _constant(value: Any, field: pa.Field) -> Assign:
     try:
-        scalar = value if isinstance(value, pa.Scalar) else pa.array([value], field.type)[0]
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        scalar = value if isinstance(value, pa.Scalar) else array_of([value], field)[0]
+    except InvalidValue as error:
         raise InvalidArgument(
-            f"{value!r} does not fit column {field.name!r} of type {field.type}", hint="SQL goes as text"
+            f"{value!r} does not fit column {field.name!r} of type {field.type}: {error.message}",
+            hint="SQL goes as text",
         ) from error
     return lambda batch: pa.repeat(scalar, batch.num_rows) if scalar.is_valid else pa.nulls(batch.num_rows, field.type)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from frazil.errors import FrazilError, RefNotFound, Unsupported
+from frazil.errors import AlreadyExists, FrazilError, InvalidArgument, InvalidSchema, RefNotFound, Unsupported
 
 lance = pytest.importorskip("lance")
 
@@ -116,3 +116,43 @@ def test_rows_of_pylance_types_survive_an_update(spark, lake, name, dataset):
     found = dataset(name).to_table().sort_by("id")
     assert found.schema == rows.schema
     assert found.to_pylist() == [{"id": 1, "v": [1, 2]}, {"id": 20, "v": [3, 4]}]
+
+
+def test_a_new_column_has_the_type_that_create_table_gives(spark, lake, made, name):
+    spark.sql(f"ALTER TABLE {made.name} ADD COLUMNS (l ARRAY<INT>, s STRUCT<a: INT>)")
+    spark.sql(f"CREATE TABLE {name}_new (l ARRAY<INT>, s STRUCT<a: INT>) USING lance")
+    added, created = (lake.table(one.removeprefix("lake.")).arrow_schema for one in (made.name, f"{name}_new"))
+    for column in ("l", "s"):
+        assert added.field(column).equals(created.field(column), check_metadata=True)
+    for kind in ("VARIANT", "STRUCT<v: VARIANT>", "ARRAY<VARIANT>"):
+        with pytest.raises(InvalidSchema, match="variant"):
+            spark.sql(f"ALTER TABLE {made.name} ADD COLUMN v {kind}")
+    spark.sql(f"ALTER TABLE {made.name} ALTER COLUMN x TYPE DOUBLE")
+
+
+def test_vectors_are_told_by_properties_and_made_by_those_of_new_tables_only(spark, lake, made, name, sql):
+    key = "e.arrow.fixed-size-list.size"
+    sql(f"CREATE TABLE {name}_a (e ARRAY<FLOAT>) USING lance TBLPROPERTIES ('{key}' = '2')")
+    assert dict(sql(f"SHOW TBLPROPERTIES {name}_a"))[key] == "2"
+    sql(f"ALTER TABLE {made.name} ADD COLUMN e ARRAY<FLOAT>")
+    with pytest.raises(InvalidArgument, match="new tables"):
+        sql(f"ALTER TABLE {made.name} SET TBLPROPERTIES ('{key}' = '2')")
+    with pytest.raises(InvalidArgument):
+        sql(f"CREATE TABLE {name}_b (e ARRAY<STRING>) USING lance TBLPROPERTIES ('{key}' = '2')")
+    with pytest.raises(InvalidSchema, match="backtick"):
+        sql(f"CREATE TABLE {name}_c (`x``y` INT) USING lance")
+
+
+def test_an_iceberg_table_does_not_replace_a_lance_table(spark, made, sql):
+    with pytest.raises(Unsupported, match="format lance") as refused:
+        sql(f"CREATE OR REPLACE TABLE {made.name} USING iceberg AS SELECT 1 AS a")
+    assert "convert" in str(refused.value)
+    assert spark.table(made.name).count() == len(made.ids)
+
+
+def test_tags_and_branches_have_names_of_their_own_in_sql(made, sql):
+    sql(f"ALTER TABLE {made.name} CREATE BRANCH side")
+    with pytest.raises(AlreadyExists):
+        sql(f"ALTER TABLE {made.name} CREATE TAG side")
+    with pytest.raises(FrazilError):
+        sql(f"ALTER TABLE {made.name} CREATE TAG main")

@@ -8,13 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.lance.commit import commit, new_transaction
+from frazil.lance.field_ids import next_field_id
 from frazil.lance.history import History
+from frazil.lance.new_columns import new_fields
 from frazil.lance.operations.retry import Attempt, commit_attempt
 from frazil.lance.plan import schema_bytes
 from frazil.lance.proto.messages import Append, DataFragment, Manifest, Overwrite
 from frazil.lance.rebase import Change
 from frazil.lance.rows import rows_as
-from frazil.lance.schema import fields_of
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import FileTarget, removing, write_fragments
 
@@ -49,13 +50,12 @@ def overwrite(
     properties: Mapping[str, str] | None = None,
 ) -> LanceVersion:
     """Replace all rows, and the schema if another one is given."""
+    part = None if schema is None else Manifest(fields=new_fields(schema, next_field_id(version)))
     target = FileTarget.of(version)
-    if schema is not None:
-        part = Manifest(fields=fields_of(schema, next_field_id(version)))
+    if part is not None:
         target = FileTarget(version.folder, schema_bytes(part), version.file_version)
     fragments = write_fragments(history.store, target, rows_as(rows, target.arrow_schema))
-    fields = Manifest.FromString(target.fields).fields
-    return overwrite_fragments(history, version, fragments, Manifest(fields=fields), properties)
+    return overwrite_fragments(history, version, fragments, part, properties)
 
 
 def overwrite_fragments(
@@ -66,7 +66,10 @@ def overwrite_fragments(
     properties: Mapping[str, str] | None = None,
     config: Mapping[str, str] | None = None,
 ) -> LanceVersion:
-    """Put fragments in the place of all that there are; `config` is set along with it."""
+    """Put fragments in the place of all that there are; `config` is set along with it.
+
+    Without a schema the table keeps its columns: CommitConflict if another writer changed them meanwhile.
+    """
     fields = (schema or version.manifest).fields
     body = Overwrite(fragments=fragments, schema=fields, config_upsert_values=config)
     if schema is None or list(schema.fields) == list(version.manifest.fields):
@@ -75,11 +78,4 @@ def overwrite_fragments(
     transaction = new_transaction(version.version, overwrite=body)
     transaction.transaction_properties.update(properties or {})
     with removing(history.store, history.folder, fragments):
-        return commit(history, Change(transaction, version))
-
-
-def next_field_id(version: LanceVersion) -> int:
-    """An id that no field of the table has, nor any file of it."""
-    listed = [field.id for field in version.manifest.fields]
-    in_files = [number for one in version.manifest.fragments for file in one.files for number in file.fields]
-    return int(max([-1, *listed, *in_files])) + 1
+        return commit(history, Change(transaction, version, keeps_columns=schema is None))

@@ -24,6 +24,8 @@ from frazil.lance.version import LanceVersion
 DAY_MS = 24 * 3600 * 1000
 OLDER_THAN_DAYS = 14
 UNVERIFIED_DAYS = 7
+_Name = tuple[str, str]
+"""The kind of a file, which is the folder that such are in, and its name."""
 _FOLDERS = (layout.DATA, layout.DELETIONS, layout.TRANSACTIONS, layout.INDICES)
 
 
@@ -66,7 +68,9 @@ def clean_up(
     needed = _used(kept + others)
     verified = _used(gone) - needed
     files = [
-        file for file in _listed(store, history.folder) if _removable(file, needed, verified, now, delete_unverified)
+        file
+        for kind, file in _listed(store, history.folder)
+        if _removable(kind, file, needed, verified, now, delete_unverified)
     ]
     if not dry_run:
         store.delete_many(file.location for file in files)
@@ -82,46 +86,47 @@ def _same(left: str | None, right: str | None) -> bool:
     return (left or layout.MAIN) == (right or layout.MAIN)
 
 
-def _listed(store: Store, folder: str) -> Iterable[FileInfo]:
+def _listed(store: Store, folder: str) -> Iterable[tuple[str, FileInfo]]:
     for name in _FOLDERS:
-        yield from store.list(locations.join(folder, name))
+        for file in store.list(locations.join(folder, name)):
+            yield name, file
 
 
-def _removable(file: FileInfo, needed: set[str], verified: set[str], now: int, delete_unverified: bool) -> bool:
-    places = _places(file.location)
-    if not needed.isdisjoint(places):
+def _removable(
+    kind: str, file: FileInfo, needed: set[_Name], verified: set[_Name], now: int, delete_unverified: bool
+) -> bool:
+    names = _names(kind, file.location)
+    if not needed.isdisjoint(names):
         return False
     old = file.modified_ms < now - UNVERIFIED_DAYS * DAY_MS
-    return not verified.isdisjoint(places) or old or delete_unverified
+    return not verified.isdisjoint(names) or old or delete_unverified
 
 
-def _places(location: str) -> set[str]:
+def _names(kind: str, location: str) -> set[_Name]:
     """A file, and the folders that it may be kept or removed with: an index's, or that of a data file's blobs."""
     here = locations.parent(location)
-    return {_key(location), _key(here), _key(locations.parent(here))}
+    return {(kind, locations.name(place)) for place in (location, here, locations.parent(here))}
 
 
-def _key(location: str) -> str:
-    return str(locations.parse(location))
+def _used(versions: Iterable[LanceVersion]) -> set[_Name]:
+    """All files that some versions name; a folder for an index, and for the blobs of a data file.
 
-
-def _used(versions: Iterable[LanceVersion]) -> set[str]:
-    """All files that some versions name; a folder for an index, and for the blobs of a data file."""
-    found: set[str] = set()
+    Names are never used twice, and a folder has many: by a link, by another scheme, from another machine. So a file is
+    known by its name, wherever a version says that it is.
+    """
+    found: set[_Name] = set()
     for version in versions:
         manifest = version.manifest
         for fragment in manifest.fragments:
             for file in fragment.files:
-                place = version.data_location(file)
-                found |= {_key(place), _key(place.removesuffix(".lance"))}
+                name = locations.name(version.data_location(file))
+                found |= {(layout.DATA, name), (layout.DATA, name.removesuffix(".lance"))}
             if (deletions := version.deletions(fragment)) is not None:
-                found.add(_key(deletions.location))
+                found.add((layout.DELETIONS, locations.name(deletions.location)))
         if manifest.transaction_file:
-            found.add(_key(locations.join(version.folder, layout.TRANSACTIONS, manifest.transaction_file)))
+            found.add((layout.TRANSACTIONS, manifest.transaction_file))
         for index in version.indices:
-            folder, _ = version.base(index.base_id if index.HasField("base_id") else None)
-            name = _uuid_text(index.uuid.uuid)
-            found.add(_key(locations.join(folder, layout.INDICES, name)))
+            found.add((layout.INDICES, _uuid_text(index.uuid.uuid)))
     return found
 
 

@@ -25,6 +25,8 @@ def create_branch(store: Store, root: str, name: str, version: LanceVersion) -> 
     history = History(store, root, name)
     if name in branches or history.files():
         raise AlreadyExists(f"there is a branch {name!r} already", hint="drop it first, or choose another name")
+    if name in refs.tags():
+        raise AlreadyExists(f"there is a tag {name!r} already", hint="choose another name for the branch")
     made = _cloned(history, version, branch=name)
     inherited = branches[version.branch].identifier if version.branch else ()
     refs.put_branch(

@@ -3,87 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from frazil.errors import InvalidArgument, InvalidEvolution, InvalidSchema
+from frazil.errors import InvalidArgument, InvalidEvolution
 from frazil.lance.commit import new_transaction
 from frazil.lance.data_files import VERSIONS
-from frazil.lance.deletions import read_deletions
+from frazil.lance.field_ids import next_field_id
 from frazil.lance.history import History
-from frazil.lance.operations.append import next_field_id
-from frazil.lance.operations.retry import Attempt, commit_attempt, listed, until_committed
-from frazil.lance.plan import ROW_ADDRESS, FragmentTask, schema_bytes
-from frazil.lance.proto.messages import DataFile, DataFragment, Field, Manifest, Merge, Project
+from frazil.lance.new_columns import check_name, new_fields
+from frazil.lance.operations.live_rows import computed
+from frazil.lance.operations.retry import Attempt, listed, until_committed
+from frazil.lance.plan import FragmentTask, schema_bytes
+from frazil.lance.proto.messages import DataFragment, Field, Manifest, Merge, Project
 from frazil.lance.read import FragmentReader
 from frazil.lance.rebase import Change
 from frazil.lance.rows import array_as
 from frazil.lance.scan import LanceScan
-from frazil.lance.schema import Node, arrow_schema, column_entries, fields_of, flatten, tree
+from frazil.lance.schema import Node, arrow_schema, column_entries, flatten, tree
 from frazil.lance.version import LanceVersion
-from frazil.lance.write import FileTarget, write_column_files
+from frazil.lance.write import FileTarget, remove_files, write_column_files
 from frazil.model.scalar_sql import columns_in, compile_scalar
 
 Computed = Callable[[FragmentReader, FragmentTask], Iterator[pa.RecordBatch]]
 
 
-def add_columns(history: History, version: LanceVersion, columns: Any) -> LanceVersion:
-    """Add columns: computed by SQL (`{"b": "a * 2"}`), from an Arrow table, or null (an Arrow schema).
-
-    A table has its rows in the order of this one, or says by `_rowaddr` which rows they belong to.
-    """
+def add_columns(history: History, version: LanceVersion, columns: Mapping[str, str] | pa.Schema) -> LanceVersion:
+    """Add columns that are computed by SQL (`{"b": "a * 2"}`), or null (an Arrow schema)."""
+    names = columns.names if isinstance(columns, pa.Schema) else list(columns)
+    if not names:
+        raise InvalidArgument("there are no columns to add", hint="give at least one")
+    texts = [] if isinstance(columns, pa.Schema) else list(columns.values())
+    if not all(isinstance(text, str) for text in (*names, *texts)):
+        raise InvalidArgument(f"{columns!r} is no SQL by name", hint='give text, such as {"b": "a * 2"}')
 
     def work(at: LanceVersion) -> Attempt:
         if isinstance(columns, pa.Schema):
-            return _merged(at, fields_of(columns, next_field_id(at)), listed(at.manifest.fragments), [])
-        if isinstance(columns, Mapping):
-            schema, looked_at, compute = _by_sql(at, columns)
-        elif isinstance(columns, pa.Table | pa.RecordBatch):
-            schema, looked_at, compute = _by_table(history, at, columns)
-        else:
-            raise InvalidArgument(
-                f"columns cannot be added from {type(columns).__name__}",
-                hint="give SQL by name, an Arrow table, or an Arrow schema",
-            )
-        fields = fields_of(schema, next_field_id(at))
-        fragments, written = _with_files(history, at, fields, looked_at, compute)
-        return _merged(at, fields, fragments, written)
+            return merged(at, new_fields(columns, next_field_id(at)), listed(at.manifest.fragments), [])
+        schema, looked_at, compute = _by_sql(at, columns)
+        fields = new_fields(schema, next_field_id(at))
+        check_free(at, fields)
+        fragments, written = with_files(history, at, fields, looked_at, compute)
+        return merged(at, fields, fragments, written)
 
     made = until_committed(history, version, work)
     assert made is not None
     return made
 
 
-def add_column_files(
-    history: History, version: LanceVersion, fields: Sequence[Field], files: Mapping[int, DataFile]
-) -> LanceVersion:
-    """Add columns that were written elsewhere: a file for each fragment, all made from `version`."""
-    fragments = listed(version.manifest.fragments)
-    for fragment in fragments:
-        if fragment.id in files:
-            fragment.files.append(files[fragment.id])
-    attempt = _merged(version, fields, fragments, [DataFragment(files=files.values())])
-    made = commit_attempt(history, attempt)
-    assert made is not None
-    return made
-
-
-def _merged(
+def merged(
     at: LanceVersion, fields: Sequence[Field], fragments: Sequence[DataFragment], written: list[DataFragment]
 ) -> Attempt:
+    """The change that adds fields, for which some files were written."""
+    check_free(at, fields)
+    body = Merge(fragments=fragments, schema=[*at.manifest.fields, *fields])
+    return Attempt(Change(new_transaction(at.version, merge=body), at), written)
+
+
+def check_free(at: LanceVersion, fields: Sequence[Field]) -> None:
+    """Refuse new fields that the table has no place for: better before their files are written."""
     names = {node.name for node in at.nodes}
     for node in tree(fields):
         if node.name in names:
             raise InvalidEvolution(f"there is a column {node.name!r} already", hint="drop it first, or rename one")
         names.add(node.name)
     column_entries(tree(fields), VERSIONS[at.file_version])
-    body = Merge(fragments=fragments, schema=[*at.manifest.fields, *fields])
-    return Attempt(Change(new_transaction(at.version, merge=body), at), written)
 
 
-def _with_files(
+def with_files(
     history: History, at: LanceVersion, fields: Sequence[Field], looked_at: Sequence[str], compute: Computed
 ) -> tuple[list[DataFragment], list[DataFragment]]:
     """The table's fragments, each with a file more; and the new files alone."""
@@ -91,67 +78,36 @@ def _with_files(
     plan = LanceScan(history.store, at, columns=tuple(looked_at)).plan()
     reader = FragmentReader(history.store, plan)
     fragments = listed(at.manifest.fragments)
-    written = []
-    for fragment, task in zip(fragments, plan.tasks(), strict=True):
-        file, _ = write_column_files(history.store, target, compute(reader, task))
-        if file is not None:
-            fragment.files.append(file)
-            written.append(DataFragment(files=[file]))
+    written: list[DataFragment] = []
+    try:
+        for fragment, task in zip(fragments, plan.tasks(), strict=True):
+            file, _ = write_column_files(history.store, target, compute(reader, task))
+            if file is not None:
+                fragment.files.append(file)
+                written.append(DataFragment(files=[file]))
+    except BaseException:
+        remove_files(history.store, at.folder, written)
+        raise
     return fragments, written
 
 
 def _by_sql(at: LanceVersion, columns: Mapping[str, str]) -> tuple[pa.Schema, list[str], Computed]:
-    computed = {name: compile_scalar(text, at.arrow_schema) for name, text in columns.items()}
+    compiled = {name: compile_scalar(text, at.arrow_schema) for name, text in columns.items()}
     empty = at.arrow_schema.empty_table().to_batches() or [_empty(at.arrow_schema)]
-    schema = pa.schema({name: compute(empty[0]).type for name, compute in computed.items()})
+    schema = pa.schema({name: compute(empty[0]).type for name, compute in compiled.items()})
     names = {name for text in columns.values() for name in columns_in(text, at.arrow_schema)}
     looked_at = [name for name in at.arrow_schema.names if name in names]
     part = pa.schema([at.arrow_schema.field(name) for name in looked_at])
     functions = [compile_scalar(text, part) for text in columns.values()]
 
     def compute_(reader: FragmentReader, task: FragmentTask) -> Iterator[pa.RecordBatch]:
-        for batch in reader.physical(task):
-            yield pa.RecordBatch.from_arrays([function(batch) for function in functions], schema=schema)
+        return computed(reader, task, schema, lambda batch: [function(batch) for function in functions])
 
     return schema, looked_at, compute_
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-
-
-def _by_table(
-    history: History, at: LanceVersion, given: pa.Table | pa.RecordBatch
-) -> tuple[pa.Schema, list[str], Computed]:
-    rows = pa.Table.from_batches([given]) if isinstance(given, pa.RecordBatch) else given
-    by_address = ROW_ADDRESS in rows.schema.names
-    values = rows.drop_columns([ROW_ADDRESS]) if by_address else rows
-    live = sum(task.rows for task in LanceScan(history.store, at, columns=()).plan().tasks())
-    if not values.num_columns:
-        raise InvalidArgument("the table has no columns to add", hint="give at least one")
-    if not by_address and rows.num_rows != live:
-        raise InvalidArgument(
-            f"{rows.num_rows} rows are given for a table of {live}",
-            hint="give one for each row, or say by a column _rowaddr which rows they belong to",
-        )
-    values = values.combine_chunks()
-    places = np.asarray(rows.column(ROW_ADDRESS), np.uint64) if by_address else None
-    if places is not None and len(np.unique(places)) < len(places):
-        raise InvalidArgument("a row is given twice", hint="each _rowaddr may stand once")
-
-    def compute(reader: FragmentReader, task: FragmentTask) -> Iterator[pa.RecordBatch]:
-        index = np.full(task.physical_rows, -1, np.int64)
-        if places is None:
-            left = np.delete(np.arange(task.physical_rows), read_deletions(reader.store, task.deletions))
-            index[left] = np.arange(task.first_position, task.first_position + len(left))
-        else:
-            mine = np.flatnonzero(places >> np.uint64(32) == task.fragment_id)
-            index[(places[mine] & np.uint64(0xFFFFFFFF)).astype(np.int64)] = mine
-        taken = values.take(pa.array(index, mask=index < 0))
-        yield from taken.to_batches(max_chunksize=reader.plan.batch_rows)
-
-    nullable = [field.with_nullable(True) for field in values.schema]
-    return pa.schema(nullable), [], compute
 
 
 # Columns that go, or are called otherwise.
@@ -200,8 +156,8 @@ def alter_column(
             siblings = {one.name for one in fields if one.parent_id == field.parent_id and one.id != field.id}
             if rename in siblings:
                 raise InvalidEvolution(f"there is a column {rename!r} already", hint="choose another name")
-            if not rename or (field.parent_id == -1 and "." in rename):
-                raise InvalidSchema(f"{rename!r} cannot name a column", hint="Lance allows no dots")
+            if field.parent_id == -1:
+                check_name(rename)
             field.name = rename
         if nullable is not None:
             if field.nullable and not nullable:
@@ -225,20 +181,22 @@ def _projected(history: History, version: LanceVersion, schema: Callable[[LanceV
 def change_type(history: History, version: LanceVersion, name: str, kind: pa.DataType) -> LanceVersion:
     """Give a top-level column another type; its values are cast, and refused where they do not fit."""
 
+    if not isinstance(kind, pa.DataType):
+        raise InvalidArgument(f"{kind!r} is no type of Arrow", hint="give one, such as pa.int64()")
+
     def work(at: LanceVersion) -> Attempt:
         node = next((one for one in at.nodes if one.name == name), None)
         if node is None:
             at.schema.find(name)
             raise InvalidEvolution(f"{name!r} is in a struct, whose type stays", hint="change top-level columns only")
         wanted = node.arrow.with_type(kind)
-        fields = fields_of(pa.schema([wanted]), next_field_id(at))
+        fields = new_fields(pa.schema([wanted]), next_field_id(at))
 
         def compute(reader: FragmentReader, task: FragmentTask) -> Iterator[pa.RecordBatch]:
             schema = arrow_schema(tree(fields))
-            for batch in reader.physical(task):
-                yield pa.RecordBatch.from_arrays([array_as(batch.column(0), schema.field(0))], schema=schema)
+            return computed(reader, task, schema, lambda batch: [array_as(batch.column(0), schema.field(0))])
 
-        fragments, written = _with_files(history, at, fields, [name], compute)
+        fragments, written = with_files(history, at, fields, [name], compute)
         schema = flatten(new for old in at.nodes for new in (tree(fields) if old.id == node.id else (old,)))
         body = Merge(fragments=fragments, schema=schema)
         return Attempt(Change(new_transaction(at.version, merge=body), at), written)

@@ -12,10 +12,11 @@ from frazil.lance.apply import Builder, enable_stable_row_ids
 from frazil.lance.commit import create, new_transaction
 from frazil.lance.data_files import VERSIONS
 from frazil.lance.history import History
+from frazil.lance.new_columns import new_fields
 from frazil.lance.plan import schema_bytes
 from frazil.lance.proto.messages import DataFragment, IndexSection, Manifest, Overwrite
 from frazil.lance.rows import rows_as
-from frazil.lance.schema import column_entries, fields_of, tree
+from frazil.lance.schema import column_entries, tree
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import FileTarget, removing, write_fragments
 
@@ -52,7 +53,7 @@ def first_manifest(
         )
     if len(set(schema.names)) != len(schema.names):
         raise InvalidSchema("two columns have the same name", hint="names must be unique")
-    manifest = Manifest(fields=fields_of(schema))
+    manifest = Manifest(fields=new_fields(schema))
     for key, value in (schema.metadata or {}).items():
         manifest.schema_metadata[key.decode()] = value
     column_entries(tree(manifest.fields), VERSIONS[file_version])

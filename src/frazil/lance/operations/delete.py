@@ -78,7 +78,11 @@ def delete(history: History, version: LanceVersion, where: Expression) -> RowCha
         nonlocal marked
         if isinstance(where, AlwaysTrue):
             tasks = list(LanceScan(history.store, at, columns=()).plan().tasks())
-            marked = Marked(removed=[task.fragment_id for task in tasks], count=sum(task.rows for task in tasks))
+            marked = Marked(
+                removed=[task.fragment_id for task in tasks],
+                count=sum(task.rows for task in tasks),
+                files_removed=sum(len(task.files) for task in tasks),
+            )
         else:
             found = {task.fragment_id: offsets for _, task, offsets in matching_rows(history.store, at, where)}
             marked = mark(history.store, at, found)

@@ -12,6 +12,7 @@ from frazil.lance.feature_flags import check_writable
 from frazil.lance.history import History
 from frazil.lance.proto.messages import DataFragment
 from frazil.lance.rebase import Change
+from frazil.lance.same_table import is_there, newest_after
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import removing
 
@@ -49,18 +50,12 @@ def until_committed(
         except CommitFailed:
             if round_ == ROUNDS - 1:
                 raise
-        except FrazilError:
-            newest = history.latest()
-            if newest.version == version.version or round_ == ROUNDS - 1 or not _gone(history, version):
+        except FrazilError:  # the version may have been cleaned up while it was worked with
+            if round_ == ROUNDS - 1 or is_there(history, version):
                 raise
         ambient.sleep(0.01 * (round_ + 1) * ambient.jitter())
-        version = history.latest()
+        version = newest_after(history, version)
     raise AssertionError("the loop returns or raises")
-
-
-def _gone(history: History, version: LanceVersion) -> bool:
-    """Whether a version was cleaned up while it was worked with."""
-    return not history.store.exists(version.location)
 
 
 def listed(fragments: Iterable[DataFragment]) -> list[DataFragment]:

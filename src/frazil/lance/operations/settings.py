@@ -9,6 +9,7 @@ from frazil.lance.commit import commit, new_transaction
 from frazil.lance.history import History
 from frazil.lance.proto.messages import Restore, UpdateConfig, UpdateMap, UpdateMapEntry
 from frazil.lance.rebase import Change
+from frazil.lance.vectors import refuse_vectors
 from frazil.lance.version import LanceVersion
 
 Changes = Mapping[str, str | None]
@@ -24,6 +25,7 @@ def update_settings(
     field_metadata: Mapping[str, Changes] | None = None,
 ) -> LanceVersion:
     """Set keys to values, and remove those that are None."""
+    refuse_vectors(config or {})
     body = UpdateConfig()
     for name, changes in (
         ("config_updates", config),

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from frazil.errors import InvalidArgument, Unsupported
-from frazil.lance.refs import Branch, Tag
+from frazil.lance.plain_schema import plain_schema
 from frazil.lance.table import LanceTable
-from frazil.model.arrow import type_to_arrow
+from frazil.model.schema import Schema
+from frazil.model.types import NestedField, Type
 from frazil.spark import grammar
 from frazil.spark.describe import SHOWN
 from frazil.spark.handles import Change
@@ -24,6 +25,8 @@ from frazil.spark.types import type_from_spark
 if TYPE_CHECKING:
     from frazil.spark.bridge import Bridge
 
+_ANY_ID = 1 << 28
+"""Above the numbers of what is in a type."""
 _HINT = "see what lance tables can do: add, drop, rename, change the type, allow nulls"
 
 
@@ -57,7 +60,12 @@ def _new_column(change: Change) -> pa.Field:
             hint="add it so, and UPDATE its values",
         )
     comment = change["comment"]
-    return pa.field(name, type_to_arrow(type_from_spark(change["type"])), metadata=comment and {"doc": comment})
+    return pa.field(name, _arrow(name, type_from_spark(change["type"])), metadata=comment and {"doc": comment})
+
+
+def _arrow(name: str, type_: Type) -> pa.DataType:
+    """A column's type as Lance has it; InvalidSchema if it cannot."""
+    return plain_schema(Schema((NestedField(_ANY_ID, name, type_),))).field(0).type
 
 
 def _column(table: LanceTable, change: Change) -> None:
@@ -65,7 +73,7 @@ def _column(table: LanceTable, change: Change) -> None:
     if kind == "RenameColumn":
         table.rename_column(path, change["name"])
     elif kind == "UpdateColumnType":
-        table.change_column_type(path, type_to_arrow(type_from_spark(change["type"])))
+        table.change_column_type(path, _arrow(path, type_from_spark(change["type"])))
     elif kind == "UpdateColumnNullability" and change["nullable"]:
         table.make_column_optional(path)
     elif kind == "UpdateColumnComment":
@@ -85,7 +93,7 @@ def execute(bridge: Bridge, table: LanceTable, wanted: grammar.Change | grammar.
     if isinstance(wanted, grammar.AlterColumn):
         type_, comment = type_and_comment(bridge, wanted)
         path = ".".join(wanted.path)
-        table.change_column_type(path, type_to_arrow(type_))
+        table.change_column_type(path, _arrow(path, type_))
         table.update_metadata({"doc": comment}, column=path)
     elif isinstance(wanted, grammar.DropRef):
         _drop_ref(table, wanted)
@@ -98,8 +106,7 @@ def execute(bridge: Bridge, table: LanceTable, wanted: grammar.Change | grammar.
 
 
 def _drop_ref(table: LanceTable, wanted: grammar.DropRef) -> None:
-    kind = Branch if wanted.kind == "branch" else Tag
-    if wanted.if_exists and not isinstance(table.refs.get(wanted.name), kind):
+    if wanted.if_exists and wanted.name not in (table.branches if wanted.kind == "branch" else table.tags):
         return
     (table.drop_branch if wanted.kind == "branch" else table.drop_tag)(wanted.name)
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import FrazilError, InvalidArgument
-from frazil.lance.history import History
 from frazil.lance.operations.append import append_fragments, overwrite_fragments
 from frazil.lance.table import LanceTable
 from frazil.lance.version import LanceVersion
@@ -44,7 +43,7 @@ def write_frame(table: LanceTable, rows: DataFrame, mode: str, properties: Mappi
 
 def _on_connect(table: LanceTable, rows: Any, mode: str, properties: Mapping[str, str]) -> LanceVersion:
     at, store = table.current_snapshot, table.store
-    history = History(store, at.root, at.branch)
+    history = table._history()
     target = FileTarget.of(at).of_job()
     try:
         found = _ordered(rows, table).mapInArrow(WriteFragments(store, target, table.schema), "written binary")

@@ -82,7 +82,7 @@ def _delete(handle: LanceHandle, where: Expression, spark: SparkSession) -> RowC
 
 
 def _history(handle: LanceHandle) -> History:
-    return History(handle.table.store, handle.state.root, handle.state.branch)
+    return handle.table._history()
 
 
 def _deleting(at: LanceVersion, marked: Marked, predicate: str) -> Change | None:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from frazil.catalog.formats import create_lance
 from frazil.errors import NotFound, TableNotFound
 from frazil.lance.history import History
+from frazil.lance.same_table import made_by
 from frazil.lance.table import LanceTable
 from frazil.spark.formats import Format
 from frazil.spark.handles import TableHandle
 from frazil.spark.lance.definition import arrow_schema, refuse_layout
-from frazil.spark.lance.handle import LanceHandle, current, made_by
+from frazil.spark.lance.handle import LanceHandle, current
 from frazil.spark.paths import is_path, location_of, refuse_taken
 
 if TYPE_CHECKING:

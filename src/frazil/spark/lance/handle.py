@@ -15,9 +15,10 @@ from frazil.errors import InvalidArgument
 from frazil.lance import metadata_tables
 from frazil.lance.feature_flags import has_stable_row_ids
 from frazil.lance.plan import METADATA_COLUMNS
-from frazil.lance.refs import Branch
+from frazil.lance.same_table import made_by
 from frazil.lance.scan import fragment_tasks
 from frazil.lance.table import LanceTable
+from frazil.lance.vectors import told_of
 from frazil.lance.version import LanceVersion
 from frazil.model.arrow import schema_from_arrow
 from frazil.spark.describe import READ, SHOWN, WRITE
@@ -86,13 +87,14 @@ class LanceHandle(TableHandle):
             "current-snapshot-id": str(self.table.version),
             "format-version": self.state.file_version,
         }
-        return {**stored, **shown, **({STABLE_ROW_IDS: "true"} if self.is_stable else {})}
+        vectors = told_of(self.state.arrow_schema)
+        return {**stored, **vectors, **shown, **({STABLE_ROW_IDS: "true"} if self.is_stable else {})}
 
     def hidden(self, dialect: Dialect) -> list[tuple[str, str]]:
         return [
             (name, json.dumps(spark_type(column.type, dialect=dialect)))
             for name, column in HIDDEN.items()
-            if name != STABLE_ID or self.is_stable
+            if (name != STABLE_ID or self.is_stable) and not (name in METADATA_COLUMNS and name in self.schema.columns)
         ]
 
     def capabilities(self, dialect: Dialect) -> Sequence[str]:
@@ -124,7 +126,7 @@ class LanceHandle(TableHandle):
         return self._pinned(self.table.at(as_of=millis))
 
     def at_ref(self, name: str) -> Self:
-        if name == MAIN or isinstance(self.table.refs.get(name), Branch):
+        if name == MAIN or name in self.table.branches:
             line = self.table.branch(name)
             return replace(self._pinned(line.current_snapshot), table=line, branch=name)
         return self._pinned(self.table.at(ref=name))
@@ -205,11 +207,6 @@ class LanceHandle(TableHandle):
         from frazil.spark.lance.alter import execute
 
         execute(bridge, self.table, change)
-
-
-def made_by(version: LanceVersion) -> str:
-    """What tells a version from another one of its number, in a table that was made anew in the same place."""
-    return version.manifest.transaction_file or str(version.timestamp_ms)
 
 
 def current(table: LanceTable) -> LanceHandle:

@@ -49,7 +49,7 @@ def insert(
     where: Expression = row_filter(conditions, handle.schema) if mode == "overwrite" else AlwaysTrue()
     properties = {key[len(_PROPERTY) :]: text for key, text in options.items() if key.lower().startswith(_PROPERTY)}
     at, store = handle.state, handle.table.store
-    history = History(store, at.root, at.branch)
+    history = handle.table._history()
     job = Job.start(store, FileTarget.of(at), handle.schema)
     written = [one.message() for one in job.write(rows, bridge.classes)]
     try:

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from frazil.errors import CommitFailed, InvalidArgument, Unsupported
 from frazil.io.store import Store
-from frazil.lance.history import History
 from frazil.lance.operations.compaction import CompactionGroup, commit_compaction, compact_group, plan_compaction
 from frazil.lance.proto.messages import RewriteGroup
 from frazil.lance.table import LanceTable
@@ -94,7 +93,7 @@ def _compact(spark: SparkSession, table: LanceTable, options: Mapping[str, float
     except BaseException:
         remove_job(store, target)
         raise
-    history = History(store, version.root, version.branch)
+    history = table._history()
     done = commit_compaction(history, plan.version, results)
     table.refresh()
     old = [fragment for data in results for fragment in RewriteGroup.FromString(data).old_fragments]

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.io.store import Store
+from frazil.lance.field_ids import fields_to_read
 from frazil.lance.plan import (
     CREATED_AT,
     LAST_UPDATED,
@@ -27,8 +28,10 @@ from frazil.lance.plan import (
     ScanPlan,
     schema_bytes,
 )
+from frazil.lance.proto.messages import Manifest
 from frazil.lance.read import FragmentReader
 from frazil.lance.scan import fragment_tasks
+from frazil.lance.schema import model_schema, tree
 from frazil.lance.values import to_model
 from frazil.lance.version import LanceVersion
 from frazil.model.binding import bound_predicates
@@ -74,18 +77,18 @@ def column_named(schema: Schema, name: str) -> NestedField:
 
 
 def scan_plan(
-    version: LanceVersion, fields: Sequence[NestedField], where: Expression, shape: LanceVersion | None = None
+    version: LanceVersion, fields: Sequence[NestedField], where: Expression, shape: Manifest | None = None
 ) -> ScanPlan:
     """The fragments that may have rows which match a bound filter, and what is read of them.
 
-    The columns are those of another version (`shape`), if there is one: fields that files do not have are null.
+    The columns are those of `shape`, if it is told: fields that files do not have are null.
     """
     wanted = tuple(dict.fromkeys(_READ_AS.get(field.id, field.name) for field in fields if field != HIDDEN[FILE]))
     looked_at = {*wanted, *(leaf.reference.path[0] for leaf in bound_predicates(where))}
     tasks = list(fragment_tasks(version, lineage=not looked_at.isdisjoint(_LINEAGE)))
     mask = np.ones(len(tasks), np.bool_) if isinstance(where, AlwaysTrue) else might_match(where, _known(tasks))
     kept = tuple(task for task, keep in zip(tasks, mask, strict=True) if keep)
-    return ScanPlan(version.version, schema_bytes((shape or version).manifest), wanted, where, kept, BATCH_ROWS)
+    return ScanPlan(version.version, schema_bytes(shape or version.manifest), wanted, where, kept, BATCH_ROWS)
 
 
 def _known(tasks: Sequence[FragmentTask]) -> StatsTable:
@@ -153,8 +156,11 @@ class LanceSource:
 
     def plan(self, fields: Sequence[NestedField], filters: str) -> ScanPlan:
         """What is to be read of the fields, with filters that Spark pushed down."""
-        known = Schema((*self.schema.fields, *METADATA_COLUMNS.values()))
-        return scan_plan(self.version, fields, wider_row_filter(filters, known), self.shape)
+        columns = fields_to_read(self.version, self.shape)
+        own = model_schema(tree(columns.fields)).fields
+        hidden = (column for name, column in METADATA_COLUMNS.items() if name not in self.schema.columns)
+        known = Schema((*own, *hidden))
+        return scan_plan(self.version, fields, wider_row_filter(filters, known), columns)
 
     def relation(self, columns: Sequence[str], name: str, key: str, dialect: Dialect) -> LanceRelation:
         """The relation of some columns."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from frazil.catalog.folders import remove_empty_folder
-from frazil.catalog.formats import LANCE, STABLE_ROW_IDS
+from frazil.catalog.formats import LANCE, STABLE_ROW_IDS, Placed
 from frazil.catalog.names import table_name
 from frazil.errors import FrazilError, InvalidArgument, TableAlreadyExists, Unsupported
+from frazil.lance.field_ids import next_field_id
 from frazil.lance.history import History
-from frazil.lance.operations.append import next_field_id, overwrite_fragments
+from frazil.lance.new_columns import new_fields
+from frazil.lance.operations.append import overwrite_fragments
 from frazil.lance.operations.create import DEFAULT_FILE_VERSION, create_with, first_manifest
 from frazil.lance.plan import schema_bytes
 from frazil.lance.proto.messages import DataFragment, Manifest
-from frazil.lance.schema import fields_of, model_schema, tree
+from frazil.lance.schema import model_schema, tree
 from frazil.lance.table import LanceTable
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import FileTarget
@@ -97,7 +100,8 @@ class StagedLance(TableHandle):
     def _commit(self, fragments: Sequence[DataFragment]) -> None:
         store = self.lake.catalog.store
         if self.replaced is not None:
-            history = History(store, self.location, self.replaced.branch)
+            named = partial(self.lake.catalog.check_placed, self.name_parts, Placed(LANCE, self.location))
+            history = History(store, self.location, self.replaced.branch, named)
             only = Manifest(fields=self.manifest.fields)
             made = overwrite_fragments(history, self.replaced, fragments, only, config=self.manifest.config)
         elif is_path(self.name):
@@ -126,7 +130,7 @@ def stage(lake: Lake, parts: Sequence[str], new: Definition, token: str) -> Stag
         manifest = first_manifest(schema, file_version=version, stable_row_ids=stable, config=properties)
     else:
         _check_same(present, new, stable)
-        manifest = Manifest(fields=fields_of(schema, next_field_id(present)))
+        manifest = Manifest(fields=new_fields(schema, next_field_id(present)))
         manifest.data_format.file_format, manifest.data_format.version = "lance", present.file_version
         manifest.config.update(properties)
     told = model_schema(tree(manifest.fields))
