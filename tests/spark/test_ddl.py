@@ -430,6 +430,6 @@ def test_a_failed_create_as_select_leaves_no_folder(sql, lake, name, file_format
     with pytest.raises(Exception, match=r"no luck"):
         sql(
             f"CREATE TABLE {name} TBLPROPERTIES ('write.format.default' = '{file_format}')"
-            " AS SELECT IF(id < 900, id, raise_error('no luck')) AS id FROM range(1000)"
+            " AS SELECT IF(id < 900, id, raise_error('no luck')) AS id FROM range(0, 1000, 1, 1)"
         )
     assert not (Path(lake.catalog.warehouse) / name.removeprefix("lake.").replace(".", "/")).exists()

@@ -29,7 +29,7 @@ def test_rows_that_are_inserted_are_there(spark, sql, lake, name, partition_by):
     sql(f"INSERT INTO {name} VALUES (1, 'a', 'eu'), (2, NULL, NULL)")
     frame(spark, (3, "c", "us")).writeTo(name).append()
     frame(spark, (4, "d", "us")).write.mode("append").saveAsTable(name)
-    sql(f"INSERT INTO {name} (name, id) SELECT 'e', id FROM range(5, 8)")
+    sql(f"INSERT INTO {name} (name, region, id) SELECT 'e', NULL, id FROM range(5, 8)")
     keyed.rows = {1: (1, "a", "eu"), 2: (2, None, None), 3: (3, "c", "us"), 4: (4, "d", "us")}
     keyed.rows |= {n: (n, "e", None) for n in range(5, 8)}
     keyed.check(spark)
