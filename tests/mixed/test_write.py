@@ -10,6 +10,7 @@ import pytest
 
 from frazil.errors import CommitConflict, InvalidArgument, InvalidValue, Unsupported
 from frazil.mixed.change_data import OneOrder
+from frazil.mixed.commit import commit_changes
 from frazil.mixed.file_names import FileType
 from frazil.mixed.keys import columns_of_changes, key_fields
 from frazil.mixed.operations import Operation, actions_of, all_of
@@ -19,7 +20,6 @@ from frazil.mixed.transactions import (
     TRANSACTION,
     ReadPoint,
     begin_transaction,
-    commit_changes,
     told_by_changes,
 )
 from frazil.mixed.writer import ChangeWriter
@@ -345,9 +345,9 @@ def new_view(table: Any) -> Any:
 
 def test_transactions_are_ordered_by_their_beginning_and_seen_from_their_commit() -> None:
     """A transaction that began first is older, however late it is committed."""
+    from frazil.mixed.commit import commit_changes
     from frazil.mixed.keys import key_fields
     from frazil.mixed.operations import Operation, all_of
-    from frazil.mixed.transactions import commit_changes
     from frazil.mixed.writer import ChangeWriter
     from frazil.model.conform import conform
 

@@ -15,13 +15,13 @@ from frazil.iceberg.properties import COMMIT_NUM_RETRIES
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.upsert import several_rows
-from frazil.iceberg.write import remove_files, removing
 from frazil.mixed.change_data import ToldChanges, in_order, replacing, split
+from frazil.mixed.commit import commit_changes
 from frazil.mixed.deleted_keys import DeletedKeys
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields, partitioned_by_key
 from frazil.mixed.operations import Operation, all_of, arrivals
-from frazil.mixed.transactions import ReadPoint, abandoning, begin_transaction, commit_changes, committed_batch
+from frazil.mixed.transactions import ReadPoint, abandoning, begin_transaction, committed_batch
 from frazil.mixed.writer import Changes, ChangeWriter, refuse_null_keys
 from frazil.model.arrow import schema_to_arrow
 from frazil.model.assignments import Assign, assignments
@@ -159,19 +159,17 @@ class ChangeJob:
         counts = _Counts()
         with abandoning(self._base, self._change, transaction):
             files = writer.write(counts.of(changes()))
-            with removing(self._change.store, files):
-                snapshot, is_new = commit_changes(
-                    self._base,
-                    self._change,
-                    files,
-                    transaction,
-                    batch=self._batch,
-                    read=point,
-                    properties=self._properties,
-                )
+        snapshot, is_new = commit_changes(
+            self._base,
+            self._change,
+            files,
+            transaction,
+            batch=self._batch,
+            read=point,
+            properties=self._properties,
+        )
         self._table.refresh()
         if not is_new:
-            remove_files(self._change.store, files)
             return RowChanges(snapshot=snapshot)
         return RowChanges(
             rows_inserted=counts.inserted,

@@ -20,19 +20,12 @@ from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.portable import without_history
 from frazil.iceberg.row_changes import RowChanges
-from frazil.iceberg.write import remove_files, removing
 from frazil.io import location as locations
 from frazil.io.store import Store
+from frazil.mixed.commit import commit_changes
 from frazil.mixed.file_names import transaction_of
 from frazil.mixed.operations import Operation
-from frazil.mixed.transactions import (
-    ReadPoint,
-    abandon_transaction,
-    abandoning,
-    begin_transaction,
-    commit_changes,
-    committed_batch,
-)
+from frazil.mixed.transactions import ReadPoint, abandon_transaction, begin_transaction, committed_batch
 from frazil.mixed.writer import Changes, ChangeWriter
 from frazil.spark.mixed.target import Target
 from frazil.spark.mixed.told import Told
@@ -182,12 +175,8 @@ def write_changes(
     if not files:
         abandon_transaction(base, change, transaction)
         return RowChanges()
-    with abandoning(base, change, transaction), removing(change.store, files):
-        snapshot, is_new = commit_changes(
-            base, change, files, transaction, batch=batch, read=read, properties=properties
-        )
+    snapshot, is_new = commit_changes(base, change, files, transaction, batch=batch, read=read, properties=properties)
     if not is_new:
-        remove_files(change.store, files)
         return RowChanges(snapshot=snapshot)
     counts = counted(written)
     return RowChanges(

@@ -1,0 +1,132 @@
+"""Transactions that are committed in another order than they began in: the table is as if each had come at its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import frazil.mixed.write as writes
+from frazil.errors import CommitConflict
+from frazil.mixed.file_names import transaction_of
+from frazil.mixed.table import MixedTable
+from frazil.mixed.transactions import READS, TRANSACTION, open_transactions
+from tests.mixed.tables import new_table, row, rows_of
+from tests.mixed.test_write import new_view
+
+UPSERTS = {"write.upsert.enabled": "true"}
+
+
+def beside(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> None:
+    """Let others come after the next changes have begun and been written, before each attempt to commit them."""
+    commit = writes.commit_changes
+    waiting = list(others)
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        if waiting:
+            waiting.pop(0)()
+        return commit(*arguments, **options)
+
+    monkeypatch.setattr(writes, "commit_changes", late)
+
+
+def nothing_is_left(table: MixedTable) -> None:
+    """No transaction is open, and no file is in a store that is not in the table."""
+    table.refresh()
+    base, change = table.base_store, table._change_store
+    assert not open_transactions(base.metadata, change.metadata, 0, 10**15)
+    for store in (base, change):
+        live = {task.file.file_path.rpartition("/")[2] for task in store.scan().plan().tasks()}
+        files = {one.location.rpartition("/")[2] for one in store.store.list(f"{store.location}/data")}
+        assert {one for one in files if not one.endswith(".puffin")} == live
+
+
+@pytest.mark.parametrize("partition_by", [(), ("bucket(2, id)",)])
+@pytest.mark.parametrize(
+    "quick",
+    [
+        lambda other: other.update({"name": "name || '!'"}, "id = 1"),
+        lambda other: other.delete("name = 'a'"),
+        lambda other: other.merge([row(1, "merged")]).when_matched_update_all().execute(),
+    ],
+)
+def test_an_upsert_is_not_lost_to_a_quicker_command_that_did_not_see_it(
+    quick: Callable[[Any], object], partition_by: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(partition_by=partition_by)
+    table.append([row(1)])
+    other = new_view(table)
+    beside(monkeypatch, lambda: quick(other))
+    done = table.upsert([row(1, "upserted"), row(2, "upserted")])
+    assert (done.rows_inserted, done.snapshot is not None) == (2, True)
+    assert rows_of(table) == [row(1, "upserted"), row(2, "upserted")]
+    nothing_is_left(table)
+
+
+def test_change_data_that_comes_late_is_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table()
+    table.append([row(1)])
+    other = new_view(table)
+    beside(monkeypatch, lambda: other.update({"name": "'updated'"}, "id = 1"))
+    told = [{"op": "u", **row(1, "told")}, {"op": "i", **row(2)}]
+    for _ in range(2):
+        table.ingest(told, batch_id="q/1")
+    assert rows_of(table) == [row(1, "told"), row(2)]
+    nothing_is_left(table)
+
+
+def test_a_transaction_that_is_overtaken_again_and_again_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from frazil.mixed.commit import AppendChanges
+
+    table = new_table(properties={"commit.retry.num-retries": "2"})
+    table.append([row(1)])
+    other = new_view(table)
+    stage = AppendChanges.stage
+
+    def overtaken(self: AppendChanges, context: Any) -> Any:
+        if self._rows_of is None:
+            other.update({"name": "name || '!'"})
+        return stage(self, context)
+
+    monkeypatch.setattr(AppendChanges, "stage", overtaken)
+    with pytest.raises(CommitConflict, match="read the table without transaction"):
+        table.upsert([row(1, "late")])
+    monkeypatch.undo()
+    [found] = rows_of(table.refresh())
+    assert found["name"].startswith("a!")
+    nothing_is_left(table)
+
+
+def test_blind_changes_and_those_of_other_partitions_keep_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table(partition_by=("region",))
+    table.append([row(1), row(2, region="us")])
+    other = new_view(table)
+
+    def others() -> None:
+        other.append([row(3)])
+        other.update({"name": "'b'"}, "region = 'us'")
+
+    beside(monkeypatch, others)
+    table.append([row(4)])
+    change = table._change_store
+    [last] = [one for one in change.snapshots if one.snapshot_id == change.metadata.current_snapshot_id]
+    assert last.summary[TRANSACTION] == "3"
+    told = [(one.summary[TRANSACTION], READS in one.summary) for one in change.snapshots if TRANSACTION in one.summary]
+    assert told == [("1", False), ("4", False), ("6", True), ("3", False)]
+    names = {transaction_of(task.file.file_path) for task in change.scan().plan().tasks()}
+    assert names == {1, 3, 4, 6}
+
+
+def test_a_late_transaction_whose_history_has_expired_gets_a_new_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table()
+    table.append([row(1)])
+    other = new_view(table)
+
+    def others() -> None:
+        other.delete("id = 1")
+        other._change_store.expire_snapshots().older_than(10**15).retain_last(1).commit()
+
+    beside(monkeypatch, others)
+    table.upsert([row(1, "late")])
+    assert rows_of(table) == [row(1, "late")]
