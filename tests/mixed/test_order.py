@@ -9,9 +9,13 @@ import pytest
 
 import frazil.mixed.write as writes
 from frazil.errors import CommitConflict
+from frazil.iceberg.scan import as_expression
+from frazil.mixed.closing import BARRED
 from frazil.mixed.file_names import transaction_of
+from frazil.mixed.overwrite import Overwrite
 from frazil.mixed.table import MixedTable
 from frazil.mixed.transactions import READS, TRANSACTION, open_transactions
+from frazil.model.expressions import AlwaysTrue
 from tests.mixed.tables import new_table, row, rows_of
 from tests.mixed.test_write import new_view
 
@@ -32,12 +36,13 @@ def beside(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> No
 
 
 def nothing_is_left(table: MixedTable) -> None:
-    """No transaction is open, and no file is in a store that is not in the table."""
+    """No transaction is open, and no file is in a store that no snapshot has."""
     table.refresh()
     base, change = table.base_store, table._change_store
     assert not open_transactions(base.metadata, change.metadata, 0, 10**15)
     for store in (base, change):
-        live = {task.file.file_path.rpartition("/")[2] for task in store.scan().plan().tasks()}
+        plans = [store.scan(version=one.snapshot_id).plan() for one in store.snapshots]
+        live = {task.file.file_path.rpartition("/")[2] for plan in plans for task in plan.tasks()}
         files = {one.location.rpartition("/")[2] for one in store.store.list(f"{store.location}/data")}
         assert {one for one in files if not one.endswith(".puffin")} == live
 
@@ -130,3 +135,149 @@ def test_a_late_transaction_whose_history_has_expired_gets_a_new_id(monkeypatch:
     beside(monkeypatch, others)
     table.upsert([row(1, "late")])
     assert rows_of(table) == [row(1, "late")]
+
+
+# Overwrites.
+
+
+def replaced(table: MixedTable, new: list[dict[str, Any]], meanwhile: Callable[[], object], where: str = "") -> None:
+    """Overwrite what matches, or all, or with '*' the partitions of the rows; others come before it is committed."""
+    job = Overwrite(table)
+    write = job._write
+
+    def written(*arguments: Any) -> Any:
+        files = write(*arguments)
+        meanwhile()
+        return files
+
+    job._write = written  # type: ignore[method-assign]
+    if where == "*":
+        job.dynamic(new)
+        return
+    condition = as_expression(where or None)
+    partitions = job.matching(condition)
+    assert partitions is not None
+    job.by_filter(new or None, condition, partitions)
+
+
+@pytest.mark.parametrize("where", ["", "*"])
+def test_an_overwrite_comes_after_a_quicker_command_that_did_not_see_it(where: str) -> None:
+    table = new_table()
+    table.append([row(1), row(2)])
+    other = new_view(table)
+    replaced(table, [row(1, "overwritten")], lambda: other.update({"name": "name || '!'"}), where)
+    assert rows_of(table) == [row(1, "overwritten")]
+    nothing_is_left(table)
+
+
+def test_a_truncated_table_has_no_rows_though_one_was_updated_meanwhile() -> None:
+    table = new_table()
+    table.append([row(1), row(2)])
+    other = new_view(table)
+    replaced(table, [], lambda: other.update({"name": "'b'"}, "id = 1"))
+    assert rows_of(table) == []
+    nothing_is_left(table)
+
+
+@pytest.mark.parametrize("quick_first", [True, False])
+def test_a_slow_upsert_beside_an_overwrite_leaves_one_row_of_a_key(
+    quick_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(properties=UPSERTS)
+    table.append([row(1), row(2)])
+    other = new_view(table)
+    job = Overwrite(other)
+    partitions = job.matching(AlwaysTrue())
+    assert partitions is not None
+    end: list[Callable[[], object]] = []
+
+    def overwrite() -> None:
+        begun = job.begin()
+        files = job._write(job._checked([row(1, "overwritten")]), begun)
+        end.append(lambda: job.replace_matching(begun, files, AlwaysTrue(), partitions))
+        if quick_first:
+            end.pop()()
+
+    beside(monkeypatch, overwrite)
+    table.upsert([row(1, "upserted")])
+    for one in end:
+        one()
+    assert rows_of(table.refresh()) == [row(1, "upserted")]
+    nothing_is_left(table)
+
+
+def test_what_comes_between_the_choice_of_partitions_and_the_overwrite_is_replaced() -> None:
+    table = new_table(partition_by=("region",), properties=UPSERTS)
+    job = Overwrite(table)
+    partitions = job.matching(AlwaysTrue())
+    assert partitions == {}
+    table.upsert([row(1, "upserted"), row(2, "upserted", "us")])
+    job.by_filter([row(1, "overwritten")], AlwaysTrue(), partitions)
+    assert rows_of(table) == [row(1, "overwritten")]
+
+
+def test_changes_of_other_partitions_and_blind_ones_leave_an_overwrite_its_id() -> None:
+    table = new_table(partition_by=("region",))
+    table.append([row(1), row(2, region="us")])
+    other = new_view(table)
+
+    def others() -> None:
+        other.update({"name": "'b'"}, "region = 'us'")
+        other.append([row(4)])
+
+    replaced(table, [row(3)], others, "region = 'eu'")
+    assert rows_of(table) == [row(2, "b", "us"), row(3), row(4)]
+    assert dict(table.optimized.sequence) == {"region=eu": 3}
+
+
+@pytest.mark.parametrize("where", ["", "*"])
+def test_of_two_overwrites_that_which_is_committed_last_has_the_last_word(where: str) -> None:
+    table = new_table()
+    table.append([row(1)])
+    other = new_view(table)
+    replaced(table, [row(2, "slow")], lambda: other.overwrite([row(3, "quick")]), where)
+    assert rows_of(table) == [row(2, "slow")]
+    nothing_is_left(table)
+
+
+def test_rows_that_are_read_while_an_overwrite_is_committed_keep_it_from_being_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has closed, and is not in the base store yet: who reads then bars it, and it comes after that."""
+    table = new_table()
+    table.append([row(1), row(2)])
+    other = new_view(table)
+    replace = Overwrite._replace
+    barring = [lambda: other.update({"name": "'updated'"}, "id = 1")]
+
+    def late(self: Overwrite, *arguments: Any) -> Any:
+        if barring:
+            barring.pop()()
+        return replace(self, *arguments)
+
+    monkeypatch.setattr(Overwrite, "_replace", late)
+    table.overwrite([row(1, "overwritten")])
+    assert rows_of(table) == [row(1, "overwritten")]
+    assert sum(BARRED in one.summary for one in table.base_store.snapshots) == 1
+    other.refresh().update({"name": "'last'"}, "id = 1")
+    assert rows_of(other) == [row(1, "last")]
+    assert sum(BARRED in one.summary for one in other.base_store.snapshots) == 1
+    nothing_is_left(other)
+
+
+def test_an_overwrite_that_died_while_it_closed_is_in_nobodys_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table()
+    table.append([row(1), row(2)])
+
+    def dies(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Overwrite, "_replace", dies)
+    with pytest.raises(KeyboardInterrupt):
+        table.overwrite([row(1, "overwritten")])
+    monkeypatch.undo()
+    table = new_view(table)
+    for number in range(3):
+        table.update({"name": f"'{number}'"}, "id = 1")
+    assert rows_of(table) == [row(1, "2"), row(2)]
+    assert sum(BARRED in one.summary for one in table.base_store.snapshots) == 1

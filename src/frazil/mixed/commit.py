@@ -15,6 +15,7 @@ from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.transaction import Transaction
 from frazil.iceberg.write import remove_files
+from frazil.mixed.closing import settle_overwrites
 from frazil.mixed.order import check_order
 from frazil.mixed.pair import BASE_SNAPSHOT, recorded
 from frazil.mixed.renewal import Renewal
@@ -60,8 +61,10 @@ class AppendChanges(MergeAppend):
         self.found = committed_batch(context.metadata, self._batch)
         if self.found is not None:
             return Staged(())
-        base = self._base.newest_state().metadata
-        if self._rows_of is not None:
+        if self._rows_of is None:
+            base = self._base.newest_state().metadata
+        else:
+            base = settle_overwrites(self._base, context.metadata)
             self._rows_of.check(base, context.metadata, context.store)
         check_order(base, context.metadata, context.store, self._id, self._added_data)
         self.set(BASE_SNAPSHOT, recorded(base))
