@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,11 +11,16 @@ import pytest
 import frazil.mixed.write as writes
 from frazil.errors import CommitConflict
 from frazil.iceberg.scan import as_expression
+from frazil.iceberg.snapshot import Snapshot
 from frazil.mixed.closing import BARRED
 from frazil.mixed.file_names import transaction_of
+from frazil.mixed.keys import columns_of_changes
+from frazil.mixed.looked_at import looked_at, told
 from frazil.mixed.overwrite import Overwrite
 from frazil.mixed.table import MixedTable
-from frazil.mixed.transactions import READS, TRANSACTION, open_transactions
+from frazil.mixed.transactions import READS, TRANSACTION, ReadPoint, open_transactions, told_by_changes
+from frazil.model.binding import bind
+from frazil.model.expression_parser import parse_expression
 from frazil.model.expressions import AlwaysTrue
 from tests.mixed.tables import new_table, row, rows_of
 from tests.mixed.test_write import new_view
@@ -74,9 +80,9 @@ def test_change_data_that_comes_late_is_applied_once(monkeypatch: pytest.MonkeyP
     table.append([row(1)])
     other = new_view(table)
     beside(monkeypatch, lambda: other.update({"name": "'updated'"}, "id = 1"))
-    told = [{"op": "u", **row(1, "told")}, {"op": "i", **row(2)}]
+    rows = [{"op": "u", **row(1, "told")}, {"op": "i", **row(2)}]
     for _ in range(2):
-        table.ingest(told, batch_id="q/1")
+        table.ingest(rows, batch_id="q/1")
     assert rows_of(table) == [row(1, "told"), row(2)]
     nothing_is_left(table)
 
@@ -103,10 +109,21 @@ def test_a_transaction_that_is_overtaken_again_and_again_is_refused(monkeypatch:
     nothing_is_left(table)
 
 
-def test_blind_changes_and_those_of_other_partitions_keep_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+def read_only(monkeypatch: pytest.MonkeyPatch, table: MixedTable, text: str) -> None:
+    """Let commands say that they looked at some rows only, as those of Spark do."""
+    change = table._change_store
+    where = told_by_changes(bind(table.schema, parse_expression(text)), columns_of_changes(change.spec, [1]))
+    whole = ReadPoint.of
+    monkeypatch.setattr(ReadPoint, "of", lambda *stores: replace(whole(*stores), where=where))
+
+
+def test_blind_changes_and_what_looked_at_other_rows_leave_a_transaction_its_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     table = new_table(partition_by=("region",))
     table.append([row(1), row(2, region="us")])
     other = new_view(table)
+    read_only(monkeypatch, table, "region = 'us'")
 
     def others() -> None:
         other.append([row(3)])
@@ -117,10 +134,44 @@ def test_blind_changes_and_those_of_other_partitions_keep_their_ids(monkeypatch:
     change = table._change_store
     [last] = [one for one in change.snapshots if one.snapshot_id == change.metadata.current_snapshot_id]
     assert last.summary[TRANSACTION] == "3"
-    told = [(one.summary[TRANSACTION], READS in one.summary) for one in change.snapshots if TRANSACTION in one.summary]
-    assert told == [("1", False), ("4", False), ("6", True), ("3", False)]
+    ended = [(one.summary[TRANSACTION], READS in one.summary) for one in change.snapshots if TRANSACTION in one.summary]
+    assert ended == [("1", False), ("4", False), ("6", True), ("3", False)]
     names = {transaction_of(task.file.file_path) for task in change.scan().plan().tasks()}
     assert names == {1, 3, 4, 6}
+
+
+def test_what_looked_for_rows_that_come_late_comes_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it changed none of their partition: else there would be no order for all three."""
+    table = new_table(partition_by=("bucket(2, id)",))
+    table.append([row(1), row(3)])
+    [one, two] = [task.file.partition for task in table._change_store.scan().plan().tasks()]
+    assert one != two
+    other = new_view(table)
+
+    def others() -> None:
+        other.upsert([row(3, "b")])
+        other.update({"name": "'found'"}, "name = 'a'")
+
+    beside(monkeypatch, others)
+    table.upsert([row(3, "a"), row(5, "a")])
+    assert rows_of(table) == [row(1, "found"), row(3, "a"), row(5, "a")]
+
+
+def test_what_was_looked_at_is_told_and_read_again() -> None:
+    table = new_table("id BIGINT NOT NULL, day DATE, price DOUBLE", partition_by=("day",))
+    change = table._change_store
+    for text, same in (
+        ("id > 5 AND day = '2026-11-17'", True),
+        ("id IN (1, 2) OR day IS NULL", True),
+        ("price > 2.5", False),
+        (f"id IN ({', '.join(map(str, range(1000)))})", False),
+    ):
+        where = bind(table.schema, parse_expression(text))
+        kept = replace(Snapshot(1), summary={READS: told(where)}, schema_id=change.metadata.current_schema_id)
+        assert looked_at(change.metadata, kept) == (where if same else AlwaysTrue())
+        assert looked_at(change.metadata, replace(kept, schema_id=77)) == AlwaysTrue()
+        assert looked_at(change.metadata, replace(kept, summary={READS: "?"})) == AlwaysTrue()
+        assert looked_at(change.metadata, replace(kept, summary={})) is None
 
 
 def test_a_late_transaction_whose_history_has_expired_gets_a_new_id(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,10 +267,13 @@ def test_what_comes_between_the_choice_of_partitions_and_the_overwrite_is_replac
     assert rows_of(table) == [row(1, "overwritten")]
 
 
-def test_changes_of_other_partitions_and_blind_ones_leave_an_overwrite_its_id() -> None:
+def test_blind_changes_and_what_looked_at_other_rows_leave_an_overwrite_its_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     table = new_table(partition_by=("region",))
     table.append([row(1), row(2, region="us")])
     other = new_view(table)
+    read_only(monkeypatch, table, "region = 'us'")
 
     def others() -> None:
         other.update({"name": "'b'"}, "region = 'us'")
@@ -247,13 +301,13 @@ def test_rows_that_are_read_while_an_overwrite_is_committed_keep_it_from_being_s
     table = new_table()
     table.append([row(1), row(2)])
     other = new_view(table)
-    replace = Overwrite._replace
+    carry_out = Overwrite._replace
     barring = [lambda: other.update({"name": "'updated'"}, "id = 1")]
 
     def late(self: Overwrite, *arguments: Any) -> Any:
         if barring:
             barring.pop()()
-        return replace(self, *arguments)
+        return carry_out(self, *arguments)
 
     monkeypatch.setattr(Overwrite, "_replace", late)
     table.overwrite([row(1, "overwritten")])

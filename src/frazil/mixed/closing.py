@@ -9,18 +9,17 @@ way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from frazil.errors import CommitConflict
 from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.append import FastAppend
-from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.transaction import Transaction
 from frazil.mixed.file_names import parse_base
-from frazil.mixed.order import added_files, check_overwrite
+from frazil.mixed.order import Scope, added_files, check_overwrite
 from frazil.mixed.pair import BASE_SNAPSHOT, CHANGE_SNAPSHOT, NONE, recorded
 from frazil.mixed.transactions import OPTIMIZE, PRODUCER, TRANSACTION, ended_by, ended_transactions
 
@@ -29,29 +28,24 @@ CLOSING = "frazil.closing-transaction"
 BARRED = "frazil.barred"
 """In the summary of the commit to the base store that ends an overwrite which is not committed."""
 
-Overwritten = Callable[[DataFile], bool]
-"""Whether an overwrite replaces what is in the partition of a file."""
-
 
 class CloseOverwrite(FastAppend):
     """An empty commit to the change store: all changes that it comes after are in order with an overwrite."""
 
-    def __init__(
-        self, transaction: Transaction, base: IcebergTable, transaction_id: int, overwritten: Overwritten
-    ) -> None:
+    def __init__(self, transaction: Transaction, base: IcebergTable, transaction_id: int, scope: Scope) -> None:
         super().__init__(transaction)
         self._base = base
         self._id = transaction_id
-        self._overwritten = overwritten
+        self._scope = scope
         self.set(CLOSING, str(transaction_id))
 
     def stage(self, context: Context) -> Staged:
-        check_overwrite(context.metadata, context.store, self._id, self._overwritten)
+        check_overwrite(context.metadata, context.store, self._id, self._scope)
         self.set(BASE_SNAPSHOT, recorded(self._base.newest_state().metadata))
         return super().stage(context)
 
 
-def check_closed(context: Context, change: TableMetadata, transaction_id: int, overwritten: Overwritten) -> None:
+def check_closed(context: Context, change: TableMetadata, transaction_id: int, scope: Scope) -> None:
     """Refuse to commit an overwrite to the base store if it was barred, or a later one was first."""
     begun = next((one for one in change.snapshots if one.sequence_number == transaction_id), None)
     newer = None if begun is None else _after(context.metadata, begun.summary.get(BASE_SNAPSHOT, NONE))
@@ -69,7 +63,7 @@ def check_closed(context: Context, change: TableMetadata, transaction_id: int, o
             )
         for file in added_files(context.metadata, context.store, snapshot):
             other = parse_base(file.file_path).transaction_id
-            if other > transaction_id and overwritten(file):
+            if other > transaction_id and scope.has(file):
                 raise CommitConflict(
                     f"overwrite {other}, which comes after {transaction_id}, was committed before it",
                     hint="repeat the overwrite",

@@ -16,6 +16,7 @@ from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.transaction import Transaction
 from frazil.iceberg.write import remove_files
 from frazil.mixed.closing import settle_overwrites
+from frazil.mixed.looked_at import told
 from frazil.mixed.order import check_order
 from frazil.mixed.pair import BASE_SNAPSHOT, recorded
 from frazil.mixed.renewal import Renewal
@@ -54,7 +55,7 @@ class AppendChanges(MergeAppend):
     def validate_unchanged_since(self, read: ReadPoint) -> Self:
         """Refuse if others changed rows after that: this change was worked out from rows that were read then."""
         self._rows_of = read
-        self.set(READS, "true")
+        self.set(READS, told(read.where))
         return self
 
     def stage(self, context: Context) -> Staged:

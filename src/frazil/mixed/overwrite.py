@@ -24,10 +24,11 @@ from frazil.iceberg.properties import COMMIT_NUM_RETRIES
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable, TableTransaction
-from frazil.mixed.closing import CloseOverwrite, Overwritten, check_closed
+from frazil.mixed.closing import CloseOverwrite, check_closed
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields
 from frazil.mixed.optimized import SEQUENCE, TIME, MoveOptimized, flag
+from frazil.mixed.order import Scope
 from frazil.mixed.pair import CHANGE_SNAPSHOT, recorded
 from frazil.mixed.renewal import Renewal
 from frazil.mixed.transactions import TRANSACTION, abandon_transaction, abandoning, begin_transaction
@@ -69,7 +70,7 @@ class _ReplacePartitions(_InOrder, ReplacePartitions):
 class _Replacement:
     """What an overwrite replaces, and how."""
 
-    overwritten: Overwritten
+    scope: Scope
     action: Callable[[TableTransaction, int, list[DataFile]], _OverwriteFiles | _ReplacePartitions]
     moved: Callable[[], set[str]]
     """The paths of the partitions that are replaced."""
@@ -90,8 +91,7 @@ class Overwrite:
 
     def matching(self, where: Expression) -> dict[tuple[Any, ...], str] | None:
         """The partitions whose rows all match, by their paths; None if some partition has rows of both kinds."""
-        files = [*self._files(self._base), *self._files(self._change)]
-        found = {partition_key(file.partition): file for file in files}
+        found = self._partitions()
         filters = self._filters(where, list(found.values()))
         if not all(isinstance(one, AlwaysTrue | AlwaysFalse) for one in filters):
             return None
@@ -100,6 +100,11 @@ class Overwrite:
             for one, (key, file) in zip(filters, found.items(), strict=True)
             if isinstance(one, AlwaysTrue)
         }
+
+    def _partitions(self) -> dict[tuple[Any, ...], DataFile]:
+        """The partitions that there are, with a file of each."""
+        files = [*self._files(self._base), *self._files(self._change)]
+        return {partition_key(file.partition): file for file in files}
 
     def _filters(self, where: Expression, files: Sequence[DataFile]) -> list[Expression]:
         """What a filter says of the rows in the partition of each file."""
@@ -141,8 +146,13 @@ class Overwrite:
     ) -> RowChanges:
         """Put files in the place of the partitions that the filter means: of these, and others that there are since."""
 
-        def overwritten(file: DataFile) -> bool:
+        def has(file: DataFile) -> bool:
             return not isinstance(self._filters(where, [file])[0], AlwaysFalse)
+
+        def examples() -> list[DataFile]:
+            found = list(self._partitions().values())
+            told = zip(found, self._filters(where, found), strict=True)
+            return [*files, *(file for file, one in told if not isinstance(one, AlwaysFalse))]
 
         def overwrite(tx: TableTransaction, number: int, these: list[DataFile]) -> _OverwriteFiles:
             return _OverwriteFiles(tx).add_files(these).overwrite_where(where).set("txId", str(number))
@@ -157,7 +167,8 @@ class Overwrite:
             return {*partitions.values(), *found.values()}
 
         kinds = (SEQUENCE, TIME)
-        return self._commit(_Replacement(overwritten, overwrite, moved, kinds), transaction, files, properties)
+        how = _Replacement(Scope(has, examples), overwrite, moved, kinds)
+        return self._commit(how, transaction, files, properties)
 
     def replace_partitions(
         self, transaction: int, files: list[DataFile], properties: Mapping[str, str] | None = None
@@ -168,13 +179,14 @@ class Overwrite:
             return RowChanges()
         paths = {self._paths.of(file) for file in files}
 
-        def overwritten(file: DataFile) -> bool:
+        def has(file: DataFile) -> bool:
             return self._paths.of(file) in paths
 
         def overwrite(tx: TableTransaction, number: int, these: list[DataFile]) -> _ReplacePartitions:
             return _ReplacePartitions(tx).add_files(these)
 
-        return self._commit(_Replacement(overwritten, overwrite, lambda: paths), transaction, files, properties)
+        how = _Replacement(Scope(has, lambda: files), overwrite, lambda: paths)
+        return self._commit(how, transaction, files, properties)
 
     def abandon(self, transaction: int) -> None:
         """Say that nothing comes of a transaction."""
@@ -197,7 +209,8 @@ class Overwrite:
         """Replace partitions; under a new id, if others changed rows that it did not see."""
 
         def attempt(number: int, these: list[DataFile]) -> Snapshot:
-            CloseOverwrite(self._change._transaction(), self._base, number, how.overwritten).commit()
+            self._table.refresh()
+            CloseOverwrite(self._change._transaction(), self._base, number, how.scope).commit()
             self._table.refresh()
             return self._replace(how, number, these, properties)
 
@@ -220,7 +233,7 @@ class Overwrite:
         maps = {kind: dict.fromkeys(moved, values[kind]) for kind in how.kinds}
         with base.transaction() as tx:
             action = how.action(tx, number, files)
-            action.after(change, lambda now: check_closed(now, change.metadata, number, how.overwritten))
+            action.after(change, lambda now: check_closed(now, change.metadata, number, how.scope))
             for key, text in (properties or {}).items():
                 action.set(key, text)
             action.set(TRANSACTION, str(number))
