@@ -306,6 +306,19 @@ def test_what_cannot_be_updated_is_refused() -> None:
     assert rows_of(table) == [{"id": 1, "n": 1}]
 
 
+def test_an_update_that_makes_several_rows_of_a_key_is_refused() -> None:
+    """Both would be deleted by their key, and come again."""
+    table = new_table()
+    table.append([row(1), row(2)])
+    table.append([row(1, "b")])
+    with pytest.raises(InvalidValue, match="several rows of the key id = 1"):
+        table.update({"name": "'c'"})
+    assert table.update({"name": "'c'"}, "id = 2").rows_inserted == 1
+    table.upsert([row(1, "one")])
+    table.update({"name": "name || '!'"})
+    assert rows_of(table) == [row(1, "one!"), row(2, "c!")]
+
+
 @pytest.mark.parametrize("how", PARTITIONINGS)
 def test_rows_are_merged_by_key(how: Any) -> None:
     table = new_table(**how)
