@@ -169,7 +169,7 @@ def test_the_optimized_sequence_lies_where_and_as_amoro_reads_it() -> None:
             {blob.type: json.loads(read_blob(base.store, file.statistics_path, blob)) for blob in footer.blobs}
         )
     assert kinds[0] == {"optimized-sequence": {"region=us": 7}}
-    assert kinds[1]["optimized-sequence"] == {"region=us": 7, "region=ap": 8}
+    assert kinds[1]["optimized-sequence"] == {"region=us": 7, "region=ap": 9}
     assert set(kinds[1]["base-optimized-time"]) == {"region=ap"}
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from frazil import ambient
 from frazil.errors import InvalidArgument, SnapshotNotFound
+from frazil.mixed.closing import CLOSING
 from frazil.mixed.pair import BASE_SNAPSHOT, CHANGE_SNAPSHOT, NONE
 from tests.mixed.goldens import expected, golden
 from tests.mixed.tables import ids_of, new_table, row
@@ -51,7 +52,8 @@ def test_snapshots_say_which_one_the_other_store_was_at() -> None:
     (base,) = table.base_store.snapshots
     assert {begun.summary[BASE_SNAPSHOT], first.summary[BASE_SNAPSHOT]} == {NONE}
     assert last.summary[BASE_SNAPSHOT] == str(base.snapshot_id)
-    assert base.summary[CHANGE_SNAPSHOT] == str(table.change_store.snapshots[2].snapshot_id)
+    [closing] = [one for one in table.change_store.snapshots if CLOSING in one.summary]
+    assert base.summary[CHANGE_SNAPSHOT] == str(closing.snapshot_id)
     assert sorted(one.timestamp_ms for one in table.snapshots) == [one.timestamp_ms for one in table.snapshots]
 
 

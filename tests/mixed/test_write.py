@@ -10,6 +10,7 @@ import pytest
 
 from frazil.errors import CommitConflict, InvalidArgument, InvalidValue, Unsupported
 from frazil.mixed.change_data import OneOrder
+from frazil.mixed.commit import commit_changes
 from frazil.mixed.file_names import FileType
 from frazil.mixed.keys import columns_of_changes, key_fields
 from frazil.mixed.operations import Operation, actions_of, all_of
@@ -19,7 +20,6 @@ from frazil.mixed.transactions import (
     TRANSACTION,
     ReadPoint,
     begin_transaction,
-    commit_changes,
     told_by_changes,
 )
 from frazil.mixed.writer import ChangeWriter
@@ -306,6 +306,19 @@ def test_what_cannot_be_updated_is_refused() -> None:
     assert rows_of(table) == [{"id": 1, "n": 1}]
 
 
+def test_an_update_that_makes_several_rows_of_a_key_is_refused() -> None:
+    """Both would be deleted by their key, and come again."""
+    table = new_table()
+    table.append([row(1), row(2)])
+    table.append([row(1, "b")])
+    with pytest.raises(InvalidValue, match="several rows of the key id = 1"):
+        table.update({"name": "'c'"})
+    assert table.update({"name": "'c'"}, "id = 2").rows_inserted == 1
+    table.upsert([row(1, "one")])
+    table.update({"name": "name || '!'"})
+    assert rows_of(table) == [row(1, "one!"), row(2, "c!")]
+
+
 @pytest.mark.parametrize("how", PARTITIONINGS)
 def test_rows_are_merged_by_key(how: Any) -> None:
     table = new_table(**how)
@@ -345,9 +358,9 @@ def new_view(table: Any) -> Any:
 
 def test_transactions_are_ordered_by_their_beginning_and_seen_from_their_commit() -> None:
     """A transaction that began first is older, however late it is committed."""
+    from frazil.mixed.commit import commit_changes
     from frazil.mixed.keys import key_fields
     from frazil.mixed.operations import Operation, all_of
-    from frazil.mixed.transactions import commit_changes
     from frazil.mixed.writer import ChangeWriter
     from frazil.model.conform import conform
 

@@ -1,8 +1,9 @@
-"""Two optimizers and a writer on one keyed table for a while, each a process of its own: nothing is lost or doubled.
+"""Two optimizers and two writers on one keyed table for a while, each a process of its own: nothing is lost or doubled.
 
 `python -m tests.optimize.soak --seconds 300 [--spark]`. One optimizer is killed now and then, and another takes its
 place; with `--spark` the other one runs on Spark, and some that are killed. A reader looks on: no
-key is ever there twice. At the end the table has what the writer wrote, and is at rest.
+key is ever there twice. One writer upserts and deletes by key; the other one, of keys of its own, runs commands that
+read the table. At the end the table has what both wrote, and is at rest.
 """
 
 from __future__ import annotations
@@ -63,6 +64,39 @@ def write(folder: str, until: float, seed: int, told: str) -> None:
     Path(told).write_text(json.dumps({"commits": commits, "refused": refused, "rows": list(rows.values())}))
 
 
+def command(folder: str, until: float, seed: int, told: str) -> None:
+    """Run commands that read rows, of keys above the other writer's, until a time; then say what the rows should be."""
+    table: Any = frazil.open(folder)
+    dice = random.Random(seed)
+    rows: dict[int, dict[str, Any]] = {}
+    commits = refused = 0
+    while time.time() < until:
+        keys = dice.sample(range(KEYS, KEYS + 40), dice.randint(1, 10))
+        limit = dice.choice(keys)
+        new = {key: row(key, f"{commits}", dice.choice(["eu", "us"])) for key in keys}
+        what = dice.choice(["merge", "merge", "update", "delete", "overwrite"])
+        try:
+            if what == "merge":
+                merge = table.merge(list(new.values())).when_matched_update_all().when_not_matched_insert_all()
+                merge.execute()
+                after = {**rows, **new}
+            elif what == "update":
+                table.update({"name": "name || '!'"}, f"id >= {limit}")
+                after = {key: {**one, "name": one["name"] + "!" * (key >= limit)} for key, one in rows.items()}
+            elif what == "delete":
+                table.delete(f"id >= {limit}")
+                after = {key: one for key, one in rows.items() if key < limit}
+            else:
+                table.overwrite(list(new.values()), f"id >= {KEYS}")
+                after = new
+        except (CommitConflict, CommitFailed):
+            refused += 1
+            continue  # definitely not written
+        rows = after
+        commits += 1
+    Path(told).write_text(json.dumps({"commits": commits, "refused": refused, "rows": list(rows.values())}))
+
+
 def optimize(folder: str, until: float, on_spark: bool = False) -> None:
     table: Any = frazil.open(folder)
     spark = frazil.connect("memory:").spark(**_SMALL) if on_spark else None
@@ -95,7 +129,7 @@ def soak(
     new_table(folder=folder, properties=PROPERTIES, partition_by=partition_by)
     context = multiprocessing.get_context("spawn")
     until = time.time() + seconds
-    told = f"{folder}.told.json"
+    told = [f"{folder}.{writer}.json" for writer in ("write", "command")]
     dice = random.Random(seed)
 
     def start(target: Any, *args: Any) -> Any:
@@ -103,7 +137,7 @@ def soak(
         process.start()
         return process
 
-    lasting = [start(write, seed, told), start(read), start(optimize, on_spark)]
+    lasting = [start(write, seed, told[0]), start(command, seed, told[1]), start(read), start(optimize, on_spark)]
     mortal, killed = start(optimize), 0
     while time.time() < until:
         time.sleep(min(dice.uniform(1, 6), max(0.0, until - time.time())))
@@ -117,15 +151,15 @@ def soak(
     for process in (*lasting, mortal):
         process.join()
         assert process.exitcode == 0, f"{process.name} ended with {process.exitcode}"
-    wanted = json.loads(Path(told).read_text())
+    wanted = [json.loads(Path(place).read_text()) for place in told]
     table: Any = frazil.open(folder)
-    rows = sorted(wanted["rows"], key=repr)
+    rows = sorted((one for writer in wanted for one in writer["rows"]), key=repr)
     assert rows_of(table) == rows, "rows were lost or doubled"
     table.optimize("minor")
     assert not table.optimize("minor").runs, "the table is not at rest"
     assert rows_of(table) == rows, "rows were lost or doubled by the last optimizing"
     runs = sum(one.summary.get("snapshot.producer") == "OPTIMIZE" for one in table.base_store.snapshots)
-    written = f"{wanted['commits']} commits and {wanted['refused']} that were refused"
+    written = " and ".join(f"{one['commits']} commits, {one['refused']} refused" for one in wanted)
     told_by = Path(f"{folder}.spark.txt")
     spark = f", {told_by.read_text()} runs on Spark" if on_spark and told_by.exists() else ""
     return f"{written}, {len(rows)} rows, {killed} kills, {runs} runs still in the history{spark}"

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from frazil.errors import CommitConflict
+from frazil.iceberg.data_file import DataFile
+from frazil.mixed.commit import commit_changes
 from frazil.mixed.keys import key_fields
 from frazil.mixed.operations import Operation, all_of
-from frazil.mixed.transactions import abandon_transaction, commit_changes
+from frazil.mixed.transactions import TRANSACTION, ReadPoint, abandon_transaction
 from frazil.mixed.writer import ChangeWriter
 from frazil.model.conform import conform
 from frazil.optimize import keyed
@@ -171,8 +173,8 @@ def test_nothing_is_optimized_past_a_transaction_that_may_still_come() -> None:
     assert rows_of(table) == [row(1, "late")]
 
 
-def test_a_transaction_that_comes_after_its_partition_was_optimized_is_refused() -> None:
-    """In Amoro its old rows come back: see the golden table k_out_of_order_opt."""
+def test_a_transaction_that_comes_after_its_partition_was_optimized_gets_a_new_id() -> None:
+    """In Amoro old rows come back by it: see the golden table k_out_of_order_opt."""
     table = new_table()
     table.append([row(1)])
     early = table.begin_transaction()
@@ -181,11 +183,19 @@ def test_a_transaction_that_comes_after_its_partition_was_optimized_is_refused()
     assert rows_of(table) == []
     change = table._change_store
     keys = key_fields(table.schema, table.primary_key)
-    batch = next(iter(conform([row(1, "old")], table.schema)))
-    files = ChangeWriter(change.metadata, change.store, keys, early).write([(batch, all_of(Operation.INSERT, 1))])
-    with pytest.raises(CommitConflict, match="was optimized up to"):
-        commit_changes(table.base_store, change, files, early)
-    assert rows_of(table.refresh()) == []
+    batch = next(iter(conform([row(1, "late")], table.schema)))
+
+    def written(transaction: int) -> list[DataFile]:
+        writer = ChangeWriter(change.metadata, change.store, keys, transaction)
+        return writer.write([(batch, all_of(Operation.INSERT, 1))])
+
+    read = ReadPoint.of(table.base_store.metadata, change.metadata)
+    with pytest.raises(CommitConflict, match="was optimized up to"):  # what was read is to be read again
+        commit_changes(table.base_store, change, written(early), early, read=read)
+    snapshot, is_new = commit_changes(table.base_store, change, written(early), early)
+    assert is_new
+    assert int(snapshot.summary[TRANSACTION]) > table.optimized.sequence[""]
+    assert rows_of(table.refresh()) == [row(1, "late")]
 
 
 def test_changes_expire_by_their_sequence_number_when_they_are_in_the_base_store() -> None:

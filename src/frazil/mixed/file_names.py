@@ -17,6 +17,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from frazil.errors import InvalidArgument
 from frazil.mixed.tree import ROOT
 
 _NAME = re.compile(r"\.?(\d+)-(\w+)-(\d+)-(\d+)-(\d+)-.*", re.ASCII)
@@ -103,6 +104,19 @@ def transaction_of(path: str) -> int | None:
     """The transaction that the name of a file tells, None if it tells none."""
     found = _parse(path)
     return None if found is None else found.transaction_id
+
+
+def with_transaction(path: str, transaction_id: int) -> str:
+    """The place of a file of another transaction, by a name that is the same otherwise.
+
+    >>> with_transaction("data/6-ED-3-00000-7-5520002764231059444-00004.parquet", 12)
+    'data/6-ED-12-00000-7-5520002764231059444-00004.parquet'
+    """
+    folder, slash, name = path.rpartition("/")
+    matched = _NAME.fullmatch(name)
+    if matched is None:
+        raise InvalidArgument(f"the name of {path} tells no transaction", hint="name the file as a writer here does")
+    return f"{folder}{slash}{name[: matched.start(3)]}{transaction_id}{name[matched.end(3) :]}"
 
 
 def _parse(path: str) -> FilePlace | None:

@@ -15,13 +15,14 @@ from frazil.iceberg.properties import COMMIT_NUM_RETRIES
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.upsert import several_rows
-from frazil.iceberg.write import remove_files, removing
 from frazil.mixed.change_data import ToldChanges, in_order, replacing, split
+from frazil.mixed.commit import commit_changes
 from frazil.mixed.deleted_keys import DeletedKeys
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields, partitioned_by_key
 from frazil.mixed.operations import Operation, all_of, arrivals
-from frazil.mixed.transactions import ReadPoint, abandoning, begin_transaction, commit_changes, committed_batch
+from frazil.mixed.transactions import ReadPoint, abandoning, begin_transaction, committed_batch
+from frazil.mixed.unique_keys import left_twice, repeated_key
 from frazil.mixed.writer import Changes, ChangeWriter, refuse_null_keys
 from frazil.model.arrow import schema_to_arrow
 from frazil.model.assignments import Assign, assignments
@@ -87,6 +88,9 @@ class ChangeJob:
 
         def changes() -> Changes:
             old = self._matching(where)
+            found = self._repeated_key(old)
+            if found is not None:
+                raise left_twice(found)
             return _updates(old, self._assigned(old, assign))
 
         return self._run_reading(changes)
@@ -159,19 +163,17 @@ class ChangeJob:
         counts = _Counts()
         with abandoning(self._base, self._change, transaction):
             files = writer.write(counts.of(changes()))
-            with removing(self._change.store, files):
-                snapshot, is_new = commit_changes(
-                    self._base,
-                    self._change,
-                    files,
-                    transaction,
-                    batch=self._batch,
-                    read=point,
-                    properties=self._properties,
-                )
+        snapshot, is_new = commit_changes(
+            self._base,
+            self._change,
+            files,
+            transaction,
+            batch=self._batch,
+            read=point,
+            properties=self._properties,
+        )
         self._table.refresh()
         if not is_new:
-            remove_files(self._change.store, files)
             return RowChanges(snapshot=snapshot)
         return RowChanges(
             rows_inserted=counts.inserted,
@@ -210,13 +212,12 @@ class ChangeJob:
         return [leaf(rows, schema or self.schema, key.id) for key in self.keys]
 
     def _refuse_twice(self, rows: pa.RecordBatch) -> None:
-        names = [key.name for key in self.keys]
-        columns = (one.storage if isinstance(one, pa.ExtensionArray) else one for one in self._key_columns(rows))
-        table = pa.table(list(columns), names=names)
-        counted = table.group_by(names).aggregate([([], "count_all")])
-        if len(counted) < rows.num_rows:
-            many = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()[0]
-            raise several_rows({name: many[name] for name in names})
+        found = self._repeated_key(rows)
+        if found is not None:
+            raise several_rows(found)
+
+    def _repeated_key(self, rows: pa.RecordBatch) -> dict[str, Any] | None:
+        return repeated_key([key.name for key in self.keys], self._key_columns(rows))
 
     def _with_keys(self, rows: pa.RecordBatch, schema: Schema | None = None) -> pa.RecordBatch:
         """The rows of the table that have the key of one of these."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frazil.errors import CommitConflict, FrazilError
+from frazil.mixed.overwrite import Overwrite
 from frazil.spark.mixed import write
 from tests.spark.mixed.keyed import PARTITIONINGS, Keyed
 
@@ -142,6 +143,26 @@ def test_a_null_key_is_refused_and_nothing_is_left(spark, sql, lake, name):
         assert {file.location for file in files if not file.location.endswith(".puffin")} == kept
 
 
+def test_two_new_rows_of_one_key_are_refused_and_nothing_is_left(spark, sql, some, monkeypatch):
+    spark.createDataFrame([(50, "a"), (50, "b"), (3, "c")], "id BIGINT, name STRING").createOrReplaceTempView("twice")
+    insert = "WHEN NOT MATCHED THEN INSERT (id, name, region) VALUES (s.id, s.name, s.name)"
+    merge = f"MERGE INTO {some.name} t USING twice s ON t.id = s.id"
+    for text, key in (
+        (f"UPDATE {some.name} SET id = 1 WHERE id < 5", 1),
+        (f"UPDATE {some.name} SET id = id DIV 4 WHERE id IN (4, 5)", 1),
+        (f"{merge} {insert}", 50),
+        (f"{merge} WHEN MATCHED THEN DELETE {insert}", 50),
+        (f"{merge} WHEN MATCHED THEN UPDATE SET id = 50 {insert}", 50),
+    ):
+        with pytest.raises(FrazilError, match=rf"several rows of the key id = {key}"):
+            sql(text)
+        monkeypatch.setattr("frazil.spark.mixed.new_keys._FEW_ROWS", 0)  # workers find it as well
+    some.check(spark)
+    change = some.table.refresh().change_store
+    kept = {task.file.file_path for task in change.scan().plan().tasks()}
+    assert {file.location for file in change.store.list(f"{change.location}/data")} == kept
+
+
 def meanwhile(monkeypatch, times, do):
     """Let something happen after the rows of a command were written, and before they are committed."""
     commit = write.commit_changes
@@ -220,3 +241,34 @@ def test_a_table_without_a_key_is_changed_as_an_iceberg_table(spark, sql, lake, 
     assert sorted(sql(f"SELECT * FROM {name}")) == wanted
     found = table.refresh().scan().to_arrow().to_pylist()
     assert sorted(tuple(row.values()) for row in found) == wanted
+
+
+def test_an_upsert_is_not_lost_to_a_quicker_update_that_did_not_see_it(spark, lake, name, monkeypatch):
+    keyed = Keyed(lake, name, []).filled()
+    other = lake.table(name[5:])
+    meanwhile(monkeypatch, 1, lambda: other.update({"name": "name || '!'"}))
+    rows = [(1, "upserted", "eu"), (50, "upserted", "eu")]
+    source = spark.createDataFrame(rows, "id BIGINT, name STRING, region STRING")
+    assert keyed.table.upsert(source, batch_id="once").rows_inserted == 2
+    assert keyed.table.upsert(source, batch_id="once").rows_inserted == 0
+    keyed.rows = {key: (key, "old!", row[2]) for key, row in keyed.rows.items()}
+    keyed.rows |= {key: (key, "upserted", "eu") for key in (1, 50)}
+    keyed.check(spark)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_an_overwrite_is_not_lost_to_a_quicker_update_that_did_not_see_it(spark, sql, lake, name, mode, monkeypatch):
+    keyed = Keyed(lake, name, []).filled()
+    other = lake.table(name[5:])
+    close = Overwrite._commit
+
+    def late(*arguments):
+        other.update({"name": "name || '!'"}, "id = 1")
+        return close(*arguments)
+
+    monkeypatch.setattr(Overwrite, "_commit", late)
+    sql(f"SET spark.sql.sources.partitionOverwriteMode = {mode}")
+    sql(f"INSERT OVERWRITE {name} VALUES (1, 'overwritten', 'eu')")
+    sql("RESET spark.sql.sources.partitionOverwriteMode")
+    keyed.rows = {1: (1, "overwritten", "eu")}
+    keyed.check(spark)

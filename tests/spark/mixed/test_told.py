@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from frazil.errors import InvalidValue
+from frazil.mixed.commit import commit_changes
 from frazil.mixed.file_names import FileType, parse_change
 from frazil.mixed.operations import Operation
-from frazil.mixed.transactions import begin_transaction, commit_changes
+from frazil.mixed.transactions import begin_transaction
 from frazil.spark.mixed.target import Target
 from frazil.spark.mixed.told import ChangeData, GoingAndComing, NewRows, OldAndNew, Replacements
 from frazil.spark.mixed.write import WriteChanges, remove_rest

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.upsert import several_rows
 from frazil.mixed.change_data import OneOrder, ToldChanges, replacing
 from frazil.mixed.operations import Actions, Operation, actions_of, all_of
+from frazil.mixed.unique_keys import repeated_key
 from frazil.mixed.writer import Changes, refuse_null_keys
 from frazil.model.conform import conform
 from frazil.model.schema import Schema
@@ -69,26 +69,17 @@ class Replacements(Told):
     """Rows of the table, which take the place of those with their keys. Rows of one key come to one task."""
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Changes:
-        seen: list[pa.Table] = []
+        seen: list[list[pa.Array]] = []
         for batch in batches:
             if batch.num_rows:
                 rows = self._rows(batch.columns)
-                names = [key.name for key in self.keys]
-                plain = [one.storage if isinstance(one, pa.ExtensionArray) else one for one in self._keys_of(rows)]
-                seen.append(pa.Table.from_arrays(plain, names=names))
+                seen.append(self._keys_of(rows))
                 yield replacing(rows, np.ones(rows.num_rows, dtype=bool))
-        refuse_twice(seen)
-
-
-def refuse_twice(keys: Sequence[pa.Table]) -> None:
-    """Refuse keys of which one is there twice."""
-    if not keys:
-        return
-    table = pa.concat_tables(keys)
-    counted = table.group_by(table.column_names).aggregate([([], "count_all")])
-    if len(counted) < len(table):
-        [found] = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()
-        raise several_rows({name: found[name] for name in table.column_names})
+        if seen:
+            columns = [pa.concat_arrays(parts) for parts in zip(*seen, strict=True)]
+            found = repeated_key([key.name for key in self.keys], columns)
+            if found is not None:
+                raise several_rows(found)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ driver; what others left behind is removed, and was never part of the table.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -20,19 +20,13 @@ from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.portable import without_history
 from frazil.iceberg.row_changes import RowChanges
-from frazil.iceberg.write import remove_files, removing
+from frazil.iceberg.write import remove_files
 from frazil.io import location as locations
 from frazil.io.store import Store
+from frazil.mixed.commit import commit_changes
 from frazil.mixed.file_names import transaction_of
 from frazil.mixed.operations import Operation
-from frazil.mixed.transactions import (
-    ReadPoint,
-    abandon_transaction,
-    abandoning,
-    begin_transaction,
-    commit_changes,
-    committed_batch,
-)
+from frazil.mixed.transactions import ReadPoint, abandon_transaction, begin_transaction, committed_batch
 from frazil.mixed.writer import Changes, ChangeWriter
 from frazil.spark.mixed.target import Target
 from frazil.spark.mixed.told import Told
@@ -161,10 +155,12 @@ def write_changes(
     batch: str | None = None,
     read: ReadPoint | None = None,
     properties: Mapping[str, str] | None = None,
+    check: Callable[[Sequence[DataFile]], None] = lambda _: None,
 ) -> RowChanges:
     """Write changes as one transaction, unless its batch is in the table already.
 
-    With `read`, others must not have changed rows since that point.
+    With `read`, others must not have changed rows since that point. What is written may be checked before it is
+    committed.
     """
     base, change = target.base, target.change
     known = committed_batch(change.metadata, batch)
@@ -172,22 +168,21 @@ def write_changes(
         return RowChanges(snapshot=known)
     transaction = begin_transaction(base, change, batch or "")
     work = WriteChanges(change.store, without_history(change.metadata), transaction, told)
+    files: list[DataFile] = []
     try:
         written = run_tasks(rows, work, change.store, change.location)
+        files += [file for one in written for file in one.files]
+        check(files)
     except BaseException:
+        remove_files(change.store, files)
         with suppress(FrazilError):
             abandon_transaction(base, change, transaction)
         raise
-    files = [file for one in written for file in one.files]
     if not files:
         abandon_transaction(base, change, transaction)
         return RowChanges()
-    with abandoning(base, change, transaction), removing(change.store, files):
-        snapshot, is_new = commit_changes(
-            base, change, files, transaction, batch=batch, read=read, properties=properties
-        )
+    snapshot, is_new = commit_changes(base, change, files, transaction, batch=batch, read=read, properties=properties)
     if not is_new:
-        remove_files(change.store, files)
         return RowChanges(snapshot=snapshot)
     counts = counted(written)
     return RowChanges(
