@@ -17,6 +17,7 @@ from frazil.mixed.watermark import MoveWatermark, watermark_of
 from frazil.mixed.writer import BaseWriter
 from frazil.model.conform import conform
 from frazil.model.expressions import Expression
+from frazil.model.property_text import property_texts
 
 if TYPE_CHECKING:
     from frazil.mixed.table import MixedTable
@@ -26,10 +27,11 @@ _NO_TRANSACTION = 0
 
 def append_unkeyed(table: MixedTable, rows: Any, properties: Mapping[str, str] | None) -> RowChanges:
     """Add rows."""
+    told = property_texts(properties)
     files = _write(table, rows)
     with removing(table.store, files), table.base_store.transaction() as tx:
         action = MergeAppend(tx).append_files(files)
-        for key, text in (properties or {}).items():
+        for key, text in told.items():
             action.set(key, text)
         action.commit()
         _move(tx, files)

@@ -27,6 +27,7 @@ from frazil.model.arrow import schema_to_arrow
 from frazil.model.assignments import Assign, assignments
 from frazil.model.conform import conform
 from frazil.model.expressions import Expression, and_, col
+from frazil.model.property_text import property_texts, text_or_none
 from frazil.model.schema import Schema
 from frazil.model.types import DateType, IntegerType, LongType, NestedField, StringType
 
@@ -44,8 +45,8 @@ class ChangeJob:
     ) -> None:
         self._table = table
         self._base, self._change = table.base_store, table._change_store
-        self._batch = batch
-        self._properties = properties
+        self._batch = text_or_none("batch_id", batch)
+        self._properties = property_texts(properties)
         table.refresh()
         sync_schema(self._base, self._change)
         self.schema: Schema = self._change.schema

@@ -17,12 +17,14 @@ from frazil.lance.rows import rows_as
 from frazil.lance.schema import fields_of
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import FileTarget, removing, write_fragments
+from frazil.model.property_text import property_texts
 
 
 def append(
     history: History, version: LanceVersion, rows: Any, properties: Mapping[str, str] | None = None
 ) -> LanceVersion:
     """Add rows."""
+    properties = property_texts(properties)
     fragments = write_fragments(history.store, FileTarget.of(version), rows_as(rows, version.arrow_schema))
     return append_fragments(history, version, fragments, properties)
 
@@ -35,7 +37,7 @@ def append_fragments(
 ) -> LanceVersion:
     """Add fragments that were written for a version of the table, maybe by workers."""
     transaction = new_transaction(version.version, append=Append(fragments=fragments))
-    transaction.transaction_properties.update(properties or {})
+    transaction.transaction_properties.update(property_texts(properties))
     found = commit_attempt(history, Attempt(Change(transaction, version), list(fragments)))
     assert found is not None
     return found
@@ -49,6 +51,7 @@ def overwrite(
     properties: Mapping[str, str] | None = None,
 ) -> LanceVersion:
     """Replace all rows, and the schema if another one is given."""
+    properties = property_texts(properties)
     target = FileTarget.of(version)
     if schema is not None:
         part = Manifest(fields=fields_of(schema, next_field_id(version)))
@@ -73,7 +76,7 @@ def overwrite_fragments(
         for key, value in version.manifest.schema_metadata.items():
             body.schema_metadata[key] = value
     transaction = new_transaction(version.version, overwrite=body)
-    transaction.transaction_properties.update(properties or {})
+    transaction.transaction_properties.update(property_texts(properties))
     with removing(history.store, history.folder, fragments):
         return commit(history, Change(transaction, version))
 
