@@ -16,7 +16,7 @@ from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.upsert import several_rows
 from frazil.iceberg.write import remove_files, removing
-from frazil.mixed.change_data import ToldChanges, in_order, replacing, split
+from frazil.mixed.change_data import ToldChanges, in_order, last_of_keys, replacing, split, tells_old_rows
 from frazil.mixed.deleted_keys import DeletedKeys
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields, partitioned_by_key
@@ -128,8 +128,13 @@ class ChangeJob:
         given = self._table_of(self._checked(conform(plain, self.schema)))
         if len(actions) != given.num_rows:
             raise InvalidArgument("rows and operations differ in number", hint="give each row its operation")
+        keys = self._key_columns(given)
+        if not (self.knows_partition or tells_old_rows(actions, keys, upsert=upsert)):
+            last = last_of_keys(keys)
+            comes = given.take(pa.array(last[arrivals(actions[last])]))
+            return self._run_reading(lambda: [*_deletes(self._with_keys(given)), *_inserts(comes)])
         told = ToldChanges(upsert=upsert, knows_partition=self.knows_partition)
-        changes = told.complete(given, actions, self._key_columns(given))
+        changes = told.complete(given, actions, keys)
         return self._run(lambda: [changes])
 
     # How they run.

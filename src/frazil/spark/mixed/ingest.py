@@ -54,7 +54,7 @@ def ingest(bridge: Bridge, handle: MixedHandle, options: Mapping[str, str], rows
         done = _apply(target, fitted, order, options)
     else:
         with made_once(fitted, bridge.classes) as made:
-            if _upserts(target) or lacks_old_rows(made, _TOLD):
+            if _upserts(target) or lacks_old_rows(made, _TOLD, target):
                 places = {name: f"{_WHEN}{place}" for place, name in enumerate(order)}
                 done = apply_net(bridge, handle, target, made, _TOLD, places, options)
             else:
