@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -211,8 +212,10 @@ def test_a_batch_is_applied_once() -> None:
     assert told == ["q/1", "q/2", "q/3"]
 
 
-def test_a_batch_that_another_process_commits_meanwhile_is_not_applied_twice() -> None:
-    table = new_table()
+@pytest.mark.parametrize("key", [("id",), ()])
+def test_a_batch_that_another_process_commits_meanwhile_is_not_applied_twice(key: tuple[str, ...]) -> None:
+    table = new_table(primary_key=key)
+    store = table.base_store if table.change_store is None else table.change_store
     other = type(table)("other", table.base_store, table.change_store, table.primary_key)
 
     class Late:
@@ -228,9 +231,8 @@ def test_a_batch_that_another_process_commits_meanwhile_is_not_applied_twice() -
     done = table.append(Late(), batch_id="b")
     assert ids_of(table) == [1]
     assert done.rows_inserted == 0
-    assert table.change_store is not None
-    live = {task.file.file_path for task in table.change_store.scan().plan().tasks()}
-    files = {file.location for file in table.store.list(f"{table.change_store.location}/data")}
+    live = {task.file.file_path for task in store.scan().plan().tasks()}
+    files = {file.location for file in table.store.list(f"{store.location}/data")}
     assert {file.rpartition("/")[2] for file in files} == {file.rpartition("/")[2] for file in live}
 
 
@@ -501,3 +503,19 @@ def test_it_must_be_known_which_change_of_a_key_came_first() -> None:
         check.check(first, [pa.array([2])], [pa.array([5])])
     with pytest.raises(InvalidValue, match="nothing says which came first"):
         OneOrder(("id",), ()).check(actions_of(pa.array(["c", "u"])), [pa.array([1, 1])], [])
+
+
+def test_what_needs_a_key_is_refused_with_another_way_to_do_it() -> None:
+    table = new_table(primary_key=())
+    table.append([row(1)])
+    ways: dict[str, Callable[[], object]] = {
+        "give spark=": lambda: table.update({"name": "'b'"}, "id = 1"),
+        "give spark=, and": lambda: table.merge([row(1)], "id"),
+        "append them": lambda: table.upsert([row(1)]),
+        "merge them on Spark": lambda: table.ingest([{"op": "i", **row(1)}]),
+        "use delete": lambda: table.delete_keys([{"id": 1}]),
+    }
+    for hint, way in ways.items():
+        with pytest.raises(Unsupported, match=rf"has no primary key, by which .*{hint}"):
+            way()
+    assert rows_of(table) == [row(1)]
