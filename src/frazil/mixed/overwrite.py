@@ -25,7 +25,13 @@ from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields
 from frazil.mixed.optimized import SEQUENCE, TIME, MoveOptimized, flag
 from frazil.mixed.pair import CHANGE_SNAPSHOT, recorded
-from frazil.mixed.transactions import TRANSACTION, abandon_transaction, abandoning, begin_transaction
+from frazil.mixed.transactions import (
+    TRANSACTION,
+    abandon_transaction,
+    abandoning,
+    abandoning_unwritten,
+    begin_transaction,
+)
 from frazil.mixed.visible import PartitionPaths
 from frazil.mixed.watermark import MoveWatermark, watermark_of
 from frazil.mixed.writer import BaseWriter, refuse_null_keys
@@ -149,7 +155,7 @@ class Overwrite:
 
     def _write(self, batches: Iterable[pa.RecordBatch], transaction: int) -> list[DataFile]:
         writer = BaseWriter(self._base.metadata, self._base.store, self._keys, transaction)
-        with abandoning(self._base, self._change, transaction):
+        with abandoning_unwritten(self._base, self._change, transaction):
             return writer.write(batches)
 
     def _checked(self, rows: Any) -> list[pa.RecordBatch]:

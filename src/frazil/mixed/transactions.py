@@ -184,12 +184,23 @@ def abandon_transaction(base: IcebergTable, change: IcebergTable, transaction_id
 
 @contextmanager
 def abandoning(base: IcebergTable, change: IcebergTable, transaction_id: int) -> Iterator[None]:
-    """Abandon a transaction if it is definitely not committed; after a lost answer it may be."""
+    """Abandon a transaction whose commit fails, unless it may be in: after a lost answer, or if it is interrupted."""
     try:
         yield
     except (CommitStateUnknown, StoreError, CatalogError):
         raise
-    except FrazilError:
+    except Exception:
+        with suppress(FrazilError):
+            abandon_transaction(base, change, transaction_id)
+        raise
+
+
+@contextmanager
+def abandoning_unwritten(base: IcebergTable, change: IcebergTable, transaction_id: int) -> Iterator[None]:
+    """Abandon a transaction if anything fails, or somebody interrupts it, before its commit is tried."""
+    try:
+        yield
+    except BaseException:
         with suppress(FrazilError):
             abandon_transaction(base, change, transaction_id)
         raise

@@ -21,7 +21,14 @@ from frazil.mixed.deleted_keys import DeletedKeys
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields, partitioned_by_key
 from frazil.mixed.operations import Operation, all_of, arrivals
-from frazil.mixed.transactions import ReadPoint, abandoning, begin_transaction, commit_changes, committed_batch
+from frazil.mixed.transactions import (
+    ReadPoint,
+    abandoning,
+    abandoning_unwritten,
+    begin_transaction,
+    commit_changes,
+    committed_batch,
+)
 from frazil.mixed.writer import Changes, ChangeWriter, refuse_null_keys
 from frazil.model.arrow import schema_to_arrow
 from frazil.model.assignments import Assign, assignments
@@ -163,18 +170,18 @@ class ChangeJob:
         transaction = begin_transaction(self._base, self._change, self._batch or "")
         writer = ChangeWriter(self._change.metadata, self._change.store, self.keys, transaction)
         counts = _Counts()
-        with abandoning(self._base, self._change, transaction):
+        with abandoning_unwritten(self._base, self._change, transaction):
             files = writer.write(counts.of(changes()))
-            with removing(self._change.store, files):
-                snapshot, is_new = commit_changes(
-                    self._base,
-                    self._change,
-                    files,
-                    transaction,
-                    batch=self._batch,
-                    read=point,
-                    properties=self._properties,
-                )
+        with abandoning(self._base, self._change, transaction), removing(self._change.store, files):
+            snapshot, is_new = commit_changes(
+                self._base,
+                self._change,
+                files,
+                transaction,
+                batch=self._batch,
+                read=point,
+                properties=self._properties,
+            )
         self._table.refresh()
         if not is_new:
             remove_files(self._change.store, files)

@@ -29,6 +29,7 @@ from frazil.mixed.transactions import (
     ReadPoint,
     abandon_transaction,
     abandoning,
+    abandoning_unwritten,
     begin_transaction,
     commit_changes,
     committed_batch,
@@ -172,12 +173,8 @@ def write_changes(
         return RowChanges(snapshot=known)
     transaction = begin_transaction(base, change, batch or "")
     work = WriteChanges(change.store, without_history(change.metadata), transaction, told)
-    try:
+    with abandoning_unwritten(base, change, transaction):
         written = run_tasks(rows, work, change.store, change.location)
-    except BaseException:
-        with suppress(FrazilError):
-            abandon_transaction(base, change, transaction)
-        raise
     files = [file for one in written for file in one.files]
     if not files:
         abandon_transaction(base, change, transaction)
