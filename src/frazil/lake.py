@@ -606,11 +606,12 @@ def _definition(
 ) -> TableDefinition:
     from frazil.catalog.definition import TableDefinition
     from frazil.model.arrow import schema_from_anything
+    from frazil.model.property_text import property_texts
 
     if isinstance(format_version, str):
         raise InvalidArgument(f"format_version={format_version!r} is a text", hint="use the number 1, 2 or 3")
     return TableDefinition(
-        schema_from_anything(schema), _terms(partition_by), _terms(sort_by), dict(properties or {}), format_version
+        schema_from_anything(schema), _terms(partition_by), _terms(sort_by), property_texts(properties), format_version
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -23,7 +24,7 @@ from frazil.mixed.tree import node_id, node_of
 from tests.mixed.goldens import GOLDENS, expected, golden
 from tests.mixed.tables import new_table
 
-NAME = re.compile(r"(\d+)-(B|I|ED)-(\d+)-(\d{5})-(\d+)-(\d{1,19})-(\d{5})\.parquet")
+NAME = re.compile(r"(\d+)-(B|I|ED|PD)-(\d+)-(\d{5})-(\d+)-(\d{1,19})-(\d{5})\.parquet")
 PROPERTIES = {
     "table-format": "MIXED_ICEBERG",
     "mixed-format.primary-key-fields": "k",
@@ -56,13 +57,32 @@ def history(layout: str = "sibling") -> MixedTable:
     return table
 
 
-def entries(table: IcebergTable) -> list[Any]:
+def optimized_history(layout: str = "sibling") -> Iterator[MixedTable]:
+    """The same, and what comes after: the table after a minor optimizing, after one that keeps files and writes which
+    of their rows are deleted, after another such one, and after a full one.
+    """
+    table = history(layout)
+    table.update_properties().set("self-optimizing.target-size", 1000).commit()  # so that no base file is small
+    more = [{"k": key, "name": "m", "qty": key, "region": "eu"} for key in range(100, 200)]
+    table.append(more)
+    table.optimize("minor", upkeep=False)
+    yield table
+    for gone in (110, 120):
+        table.delete(f"k = {gone} OR k = {gone + 1}")
+        table.upsert([{"k": gone + 5, "name": "u", "qty": 0, "region": "us"}])
+        table.optimize("minor", upkeep=False)
+        yield table
+    table.optimize("full", upkeep=False)
+    yield table
+
+
+def entries(table: IcebergTable, *, deletes: bool = False) -> list[Any]:
     """Every file that any manifest of the current snapshot tells of, with all its metrics."""
     context = Context(table.metadata, table.store)
     found = []
     for manifest in context.manifests(table.current_snapshot):
-        assert manifest.content == DATA
-        found += context.reader.read_one(manifest, ALL_COLUMNS).files()
+        if (manifest.content == DATA) is not deletes:
+            found += context.reader.read_one(manifest, ALL_COLUMNS).files()
     return found
 
 
@@ -73,7 +93,10 @@ def stores(table: MixedTable) -> tuple[IcebergTable, IcebergTable]:
 
 @pytest.mark.parametrize("layout", ["nested", "sibling"])
 def test_files_are_named_placed_and_filled_as_amoro_wants(layout: str) -> None:
-    table = history(layout)
+    check_data_files(history(layout))
+
+
+def check_data_files(table: MixedTable) -> None:
     for store in stores(table):
         is_change = store is table.change_store
         files = entries(store)
@@ -106,6 +129,48 @@ def test_files_are_named_placed_and_filled_as_amoro_wants(layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", ["nested", "sibling"])
+def test_files_of_optimizing_are_named_placed_and_filled_as_amoro_wants(layout: str) -> None:
+    deletes = []
+    for table in optimized_history(layout):
+        check_data_files(table)
+        deletes.append(check_position_deletes(table))
+    assert deletes[1] > 0
+    assert deletes[2] > 0
+    assert (deletes[0], deletes[3]) == (0, 0)
+
+
+def check_position_deletes(table: MixedTable) -> int:
+    """How many files of deleted positions the base store has. They, and those that it had, are as they should be."""
+    base, change = stores(table)
+    data = {file.file_path: file for file in entries(base)}
+    assert entries(change, deletes=True) == []
+    for file in entries(base, deletes=True):
+        matched = NAME.fullmatch(file.file_path.rpartition("/")[2])
+        assert matched is not None, file.file_path
+        node, kind, transaction, partition_id, task_id, operation, count = matched.groups()
+        assert (kind, partition_id, task_id, count) == ("PD", "00000", "0", "00001")
+        assert int(operation) < 2**63
+        assert file.file_path.rpartition("/")[0] == f"{base.location}/data/region={file.partition[0]}"
+        assert (file.content, file.spec_id, file.equality_ids) == (1, 0, None)
+        rows = pq.ParquetFile(base.store.open_input(file.file_path)).read()
+        ids = {column.name: int(column.metadata[b"PARQUET:field_id"]) for column in rows.schema}
+        assert ids == {"file_path": 2147483546, "pos": 2147483545}
+        places = list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+        assert places == sorted(set(places))
+        assert len(places) == file.record_count
+        for path, position in places:
+            told = parse_base(path)
+            assert (told.node, told.type) == (int(node), FileType.BASE)
+            assert data[path].partition == file.partition
+            assert 0 <= position < data[path].record_count
+        assert int(transaction) == max(parse_base(path).transaction_id for path, _ in places)
+        # metrics of the whole path, by which readers know the data file
+        [path] = {path for path, _ in places}
+        assert file.lower_bounds[2147483546] == file.upper_bounds[2147483546] == path.encode()
+    return len({delete.file_path for task in base.scan().plan().tasks() for delete in task.deletes})
+
+
+@pytest.mark.parametrize("layout", ["nested", "sibling"])
 def test_properties_are_those_that_make_a_mixed_table(layout: str) -> None:
     table = history(layout)
     base, change = stores(table)
@@ -135,8 +200,8 @@ def test_summaries_say_what_amoro_looks_for() -> None:
     assert [one.operation for one in change.snapshots] == ["append"] * len(change.snapshots)
     assert len(begun) == 6
     for one in begun:
-        assert "added-data-files" not in one.summary
-        assert one.summary["changed-partition-count" if "changed-partition-count" in one.summary else "operation"]
+        assert not {"added-data-files", "deleted-data-files", "added-delete-files", "added-records"} & set(one.summary)
+        assert one.summary.get("changed-partition-count", "0") == "0"
     dynamic, static = base.snapshots
     assert (dynamic.operation, static.operation) == ("overwrite", "overwrite")
     assert dynamic.summary["optimized-sequence.exist"] == "true"
@@ -171,6 +236,36 @@ def test_the_optimized_sequence_lies_where_and_as_amoro_reads_it() -> None:
     assert kinds[0] == {"optimized-sequence": {"region=us": 7}}
     assert kinds[1]["optimized-sequence"] == {"region=us": 7, "region=ap": 9}
     assert set(kinds[1]["base-optimized-time"]) == {"region=ap"}
+
+
+def test_summaries_and_puffin_files_of_optimizing_are_as_amoro_reads_them() -> None:
+    before = 0
+    for table in optimized_history():
+        base, change = stores(table)
+        told = {file.snapshot_id: file for file in base.metadata.statistics}
+        flags = ("optimized-sequence.exist", "base-optimized-time.exist")
+        new = [one for one in base.snapshots if one.summary.get("snapshot.producer") == "OPTIMIZE"][before:]
+        assert new
+        before += len(new)
+        for one in new:
+            assert one.operation in ("append", "overwrite", "delete", "replace")
+            if flags[0] not in one.summary:
+                assert one.snapshot_id not in told
+                continue
+            assert [one.summary[key] for key in flags] == ["true", "true"]
+            file = told[one.snapshot_id]
+            assert file.statistics_path.startswith(f"{base.location}/data/puffin/{one.snapshot_id}-")
+            blobs = read_metadata(base.store, file.statistics_path).blobs
+            assert [blob.type for blob in blobs] == ["optimized-sequence", "base-optimized-time"]
+            assert [blob.type for blob in file.blob_metadata] == [blob.type for blob in blobs]
+            sequence, time = (json.loads(read_blob(base.store, file.statistics_path, blob)) for blob in blobs)
+            assert set(sequence) <= {"region=eu", "region=us", "region=ap"}
+            assert set(time) <= set(sequence)
+            assert all(0 < number <= change.metadata.last_sequence_number for number in sequence.values())
+            assert all(0 < number <= one.timestamp_ms for number in time.values())
+        assert table.optimized.sequence == sequence
+        moved = change.metadata.last_sequence_number
+        assert sequence["region=eu"] == max(sequence.values()) <= moved
 
 
 def shape(table: MixedTable) -> dict[str, Any]:

@@ -56,6 +56,10 @@ class Modelled:
         self.table.delete_keys([{"id": key} for key in keys])
         self.rows = {key: one for key, one in self.rows.items() if key not in keys}
 
+    def as_told(self, gone: dict[str, Any]) -> dict[str, Any]:
+        """A row that goes: as it was, or its key alone, as most tools tell it."""
+        return gone if self.random.random() < 0.5 else {"id": gone["id"], "name": None, "region": None}
+
     def ingest(self) -> None:
         told: list[dict[str, Any]] = []
         for _ in range(self.random.randint(1, 8)):
@@ -65,8 +69,11 @@ class Modelled:
                 told.append({"op": "insert", **new})
                 self.rows[key] = new
             elif self.random.random() < 0.4:
-                told.append({"op": "delete", **old})
+                told.append({"op": "delete", **self.as_told(old)})
                 del self.rows[key]
+            elif self.random.random() < 0.3:
+                told.append({"op": "update", **new})
+                self.rows[key] = new
             else:
                 told += [{"op": "update_before", **old}, {"op": "update_after", **new}]
                 self.rows[key] = new

@@ -14,6 +14,8 @@ from frazil.optimize.evaluate import Clock, Kind, PartitionEvaluation
 from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind, PartitionInput
 from frazil.optimize.plan import UNLIMITED, last_sequence_in_order, plan_optimizing
 from frazil.optimize.settings import Settings
+from tests.mixed.tables import row
+from tests.optimize.tables import iceberg_table
 
 MB = 1 << 20
 LATER = Clock(10**14)
@@ -114,6 +116,14 @@ def test_few_small_files_wait_for_the_interval_and_many_do_not() -> None:
     assert kind_of(data(1, MB), data(2, MB), clock=soon) is None
     assert kind_of(*(data(number, MB) for number in range(12)), clock=soon) is Kind.MINOR
     assert kind_of(*(data(number, MB) for number in range(12)), settings=replace(SETTINGS, enabled=False)) is None
+
+
+def test_the_reason_says_whether_a_full_one_was_asked_for() -> None:
+    table = iceberg_table(properties={"self-optimizing.full.trigger.interval": "0"})
+    for number in range(2):
+        table.append([row(number)])
+    assert table.optimize(dry_run=True).reasons == ("the table: the time for a full one has come",)
+    assert table.optimize("full", dry_run=True).reasons == ("the table: a full one was asked for",)
 
 
 def test_a_full_one_comes_at_its_interval_if_there_is_anything_to_gain() -> None:

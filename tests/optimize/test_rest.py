@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from frazil.iceberg.write import RowWriter
 from tests.mixed.tables import new_table, row
 from tests.optimize.tables import SCHEMA, iceberg_table, new_lake, sorted_rows
 
@@ -116,3 +119,59 @@ def changed(name: str, folder: Path) -> Any:
 @pytest.mark.parametrize("seed", range(10, 30))
 def test_a_table_at_rest_plans_nothing_for_long(name: str, seed: int, tmp_path: Path) -> None:
     at_rest(seed, changed(name, tmp_path), 40)
+
+
+COMPRESSIBLE = "id BIGINT NOT NULL, a STRING, b BIGINT"
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("key", [None, ["id"], []])
+def test_rows_that_become_small_in_files_come_to_rest_at_any_target(
+    key: list[str] | None, file_format: str, tmp_path: Path
+) -> None:
+    how: dict[str, Any] = {} if key is None else {"format": "mixed", "primary_key": key}
+    formats = ("write.format.default", "base.write.format", "change.write.format")
+    target = 100_000
+    table: Any = new_lake(tmp_path).create_table(
+        "db.t",
+        COMPRESSIBLE,
+        properties={"self-optimizing.target-size": target, **dict.fromkeys(formats, file_format)},
+        **how,
+    )
+    for part in range(6):
+        ids = np.random.default_rng(part).permutation(20_000) * 6 + part
+        rows = pa.table({"id": ids, "a": pa.array(["x" * 30] * len(ids)), "b": np.zeros(len(ids), np.int64)})
+        table.append(rows)
+    for kind in (None, "minor", "major", "full"):
+        result = table.optimize(kind, upkeep=False)
+        assert len(result.runs) <= 3, result
+        for again in (kind, None):
+            assert not table.optimize(again, upkeep=False).runs, (kind, again)
+    store = table if key is None else table.base_store
+    sizes = sorted(task.file.file_size_in_bytes for task in store.scan().plan().tasks())
+    assert max(sizes) < 3 * target
+    assert sum(sizes) / len(sizes) > 0.4 * target or len(sizes) == 1, sizes
+    assert table.scan().count() == 120_000
+
+
+def test_a_run_that_gains_nothing_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever keeps files from becoming as large as they should be."""
+    table = iceberg_table(properties={"self-optimizing.target-size": "1000000"})
+    for number in range(6):
+        table.append([row(number)])
+
+    class Short(RowWriter):
+        def _write(self, values: Any, rows: Any) -> None:
+            super()._write(values, rows)
+            self._close()
+
+    monkeypatch.setattr("frazil.optimize.unkeyed.RowWriter", Short)
+    result = table.optimize("minor", upkeep=False)
+    assert [run.data_files_removed for run in result.runs] == [6]
+    for kind in KINDS:
+        assert not table.optimize(kind, upkeep=False).runs  # nor is it tried again later
+    table.append([row(7)])
+    assert table.optimize("minor", upkeep=False).runs  # but with more files it is
+    table.update_properties().set("self-optimizing.target-size", "2000000").commit()
+    assert table.optimize("minor", upkeep=False).runs  # and for another size
+    assert table.scan().count() == 7

@@ -12,6 +12,7 @@ from frazil.errors import InvalidArgument
 from frazil.optimize.change_expiry import expire_changes
 from frazil.optimize.data_expiry import expire_data
 from frazil.optimize.keyed import optimize_keyed
+from frazil.optimize.run import Request, optimize_table
 from frazil.optimize.settings import Settings
 from frazil.optimize.upkeep import keep_up
 from tests.mixed.tables import ids_of, new_table, row, rows_of
@@ -244,6 +245,35 @@ def test_snapshots_that_somebody_may_ask_for_do_not_expire() -> None:
     assert ids_of(table) == [1, 2, 3]
     assert optimize_keyed(table, AT_ONCE).plan.to_sequence == {"": 4}  # not past the transaction
     assert early == 5
+
+
+@pytest.mark.parametrize("key", [("id",), ()])
+def test_batches_of_any_names_are_known_for_the_time_that_is_promised(key: tuple[str, ...]) -> None:
+    table = new_table(primary_key=key)
+    names = ["2026-11-16", "2026-11-17", "s3://in/day/a.csv", "s3://in/day/b.csv", "10:05"]
+
+    def bring_all() -> None:
+        for number, name in enumerate(names):
+            table.append([row(number)], batch_id=name)
+
+    bring_all()
+    for hours in (13, 24 * 6):
+        optimize_table(table, Request(now_ms=ambient.now_ms() + hours * 3_600_000))
+        bring_all()
+        assert ids_of(table) == [0, 1, 2, 3, 4]
+    table.update_properties().set("frazil.batch.retention-ms", 0).commit()
+    assert any(one.what == "expired snapshot" for one in keep_up(table, now_ms=ambient.now_ms() + DAY_MS))
+
+
+def test_of_each_stream_the_last_batch_is_kept() -> None:
+    table = new_table(properties={"snapshot.keep.duration": "0"})
+    for number in range(4):
+        told = {"spark.sql.streaming.queryId": f"query {number // 3}", "spark.sql.streaming.epochId": str(number)}
+        table.append([row(number)], batch_id=f"query:{number}", snapshot_properties=told)
+    keep_up(table, now_ms=ambient.now_ms() + DAY_MS)
+    kept = {one.summary.get("spark.sql.streaming.epochId") for one in table.refresh().snapshots}
+    assert {"2", "3"} <= kept
+    assert not {"0", "1"} & kept
 
 
 def test_what_fails_does_not_keep_the_rest_from_being_done() -> None:

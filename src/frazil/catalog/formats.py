@@ -89,8 +89,9 @@ def create_lance(
 ) -> LanceTable:
     """A new Lance table in a folder."""
     from frazil.lance.table import LanceTable
+    from frazil.model.property_text import property_texts
 
-    given = dict(properties)
+    given = property_texts(properties)
     stable = given.pop(STABLE_ROW_IDS, "false").lower() == "true"
     version = {} if file_version is None else {"file_version": file_version}
     return LanceTable.create(

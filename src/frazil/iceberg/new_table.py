@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from frazil import ambient
 from frazil.errors import InvalidArgument, InvalidSchema
@@ -13,6 +14,7 @@ from frazil.iceberg.properties import FORMAT_VERSION, PARQUET_COMPRESSION, check
 from frazil.io import location as locations
 from frazil.model.fresh_ids import assign_fresh_ids
 from frazil.model.partition import FIRST_FIELD_ID, UNPARTITIONED, PartitionSpec
+from frazil.model.property_text import property_texts
 from frazil.model.schema import Schema
 from frazil.model.sorting import UNSORTED, SortOrder
 
@@ -25,7 +27,7 @@ def new_table_metadata(
     order: SortOrder = UNSORTED,
     *,
     location: str,
-    properties: Mapping[str, str] | None = None,
+    properties: Mapping[str, Any] | None = None,
     format_version: int | None = None,
     uuid: str | None = None,
 ) -> TableMetadata:
@@ -34,7 +36,7 @@ def new_table_metadata(
     Columns get new ids from 1 and partition fields from 1000, whatever the arguments have. The format version is the
     argument, or the property `format-version`, or 2.
     """
-    given = dict(properties or {})
+    given = property_texts(properties)
     version = _format_version(format_version, given.pop(FORMAT_VERSION, None))
     check_properties(given)
     schema.check_version(version)

@@ -65,8 +65,11 @@ class SnapshotRef:
                 hint="a tag is one snapshot: set max-ref-age-ms, or make a branch",
             )
         for number in (*branch_only, self.max_ref_age_ms):
-            if number is not None and number <= 0:
-                raise InvalidArgument(f"retention of a ref is {number}", hint="use a positive number, or leave it out")
+            whole = isinstance(number, int) and not isinstance(number, bool)
+            if number is not None and not (whole and number > 0):
+                raise InvalidArgument(
+                    f"retention of a ref is {number!r}", hint="use a positive whole number, or leave it out"
+                )
 
     @property
     def is_branch(self) -> bool:

@@ -17,6 +17,7 @@ from frazil.iceberg.transaction import Transaction
 from frazil.io.store import Store
 from frazil.model.expressions import Expression
 from frazil.model.partition import PartitionSpec
+from frazil.model.property_text import property_texts
 from frazil.model.schema import Schema
 from frazil.model.sorting import SortOrder
 from frazil.model.temporal import to_millis
@@ -350,10 +351,11 @@ class IcebergTable(Changes, SelfOptimizing):
         from frazil.model.conform import conform
 
         existing_branch(self.refs, branch)
+        told = property_texts(snapshot_properties)
         files = RowWriter(self.metadata, self._store).write(conform(rows, self.schema))
         with removing(self._store, files):
             action = self.new_append().append_files(files).to_branch(branch)
-            for key, value in (snapshot_properties or {}).items():
+            for key, value in told.items():
                 action.set(key, value)
             return self.snapshot(action.commit().snapshot_id)
 
@@ -396,7 +398,7 @@ class IcebergTable(Changes, SelfOptimizing):
         Keys are columns, by default the table's identifier fields. Rows are as for `append`, or a Spark DataFrame: fit
         for `foreachBatch`. Readers pay for the equality deletes until `convert_equality_deletes` or compaction.
         """
-        told = snapshot_properties or {}
+        told = property_texts(snapshot_properties)
         existing_branch(self.refs, branch)
         if hasattr(rows, "sparkSession"):
             from frazil.spark.changes.upsert import upsert_frame

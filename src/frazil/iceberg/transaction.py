@@ -25,6 +25,7 @@ from frazil.iceberg import properties as props
 from frazil.iceberg.actions.action import Action, Context, used_files
 from frazil.iceberg.committer import Committer, TableState
 from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.readable import refuse_unreadable
 from frazil.iceberg.requirements import AssertTableUuid, Requirement
 from frazil.iceberg.updates import Update, apply_updates
 from frazil.io.store import Store
@@ -142,6 +143,7 @@ class Transaction:
             return prop.default  # a broken setting must not keep anybody from mending it
 
     def _swap(self) -> TableState:
+        refuse_unreadable(self._updates)
         uuid = self._base.metadata.table_uuid
         assertions = [] if uuid is None else [AssertTableUuid(uuid)]
         return self._committer.commit(self._base, self._updates, [*assertions, *self._requirements.values()])

@@ -157,7 +157,7 @@ class RowWriter:
         _, writer = self._open[key]
         for batch in rows.to_batches():
             writer.write(batch)
-        if writer.estimated_bytes >= self._target:
+        if writer.reaches(self._target):
             self._finish(*self._open.pop(key))
         self._make_room(self._most_open)
 

@@ -34,6 +34,10 @@ from frazil.model.types import (
 )
 
 _CODECS = {"zlib": "zlib", "zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "none": "uncompressed"}
+_USUAL_SHARE = 0.5
+_SAMPLE_ROWS = 100_000
+_MAGIC_BYTES = 3
+"""What a file begins with, before any stripe."""
 _PER_SECOND = {"us": 10**6, "ns": 10**9}
 
 
@@ -51,7 +55,8 @@ class OrcWriter(DataFileWriter):
             "stripe_size": whole(properties, "write.orc.stripe-size-bytes", 64 << 20),
         }
         self._orc_schema = orc_schema(self.stored_schema)
-        self._waiting = 0
+        self._waiting = self._stored = 0
+        self._share: float | None = None
 
     def _open(self) -> None:
         self._output = OpenSink(self._sink)
@@ -60,7 +65,22 @@ class OrcWriter(DataFileWriter):
 
     @property
     def estimated_bytes(self) -> int:
-        return self._sink.tell() + self._waiting // 2
+        share = self._sink.tell() / self._stored if self._stored else self._share or _USUAL_SHARE
+        return self._sink.tell() + int(self._waiting * share)
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._waiting // 2
+
+    def reaches(self, target: int) -> bool:
+        if self.estimated_bytes < target:
+            return False
+        if not self._stored and self._share is None:  # a stripe cannot be ended early: some rows tell how small it gets
+            sample = pa.BufferOutputStream()
+            with orc.ORCWriter(sample, **self._options) as writer:
+                writer.write(self._last)
+            self._share = sample.getvalue().size / max(1, self._last.nbytes)
+        return self.estimated_bytes >= target
 
     def _append(self, batch: pa.RecordBatch) -> None:
         arrays = [
@@ -68,9 +88,13 @@ class OrcWriter(DataFileWriter):
             for array, column, field in zip(batch.columns, self.stored_schema.fields, self._orc_schema, strict=True)
         ]
         before = self._sink.tell()
-        self._writer.write(pa.Table.from_arrays(arrays, schema=self._orc_schema))
+        rows = pa.Table.from_arrays(arrays, schema=self._orc_schema)
+        self._writer.write(rows)
         self._written = True
-        self._waiting = self._waiting + batch.nbytes if self._sink.tell() == before else 0
+        self._last = rows.slice(0, _SAMPLE_ROWS)
+        self._waiting += batch.nbytes
+        if self._sink.tell() - before > _MAGIC_BYTES:
+            self._stored, self._waiting = self._stored + self._waiting, 0
 
     def _finish(self) -> tuple[dict[int, int], tuple[int, ...]]:
         if not self._written:

@@ -32,6 +32,9 @@ _CODECS = {
     "none": "none",
 }
 _MAX_GROUP_ROWS = 1 << 20
+_USUAL_SHARE = 0.5
+_ENOUGH = 0.9
+"""A file of this share of the size that is wanted is large enough: no small row group more."""
 _BLOOM = "write.parquet.bloom-filter-enabled.column."
 _DICTIONARY = "write.parquet.dict-encoding-enabled.column."
 
@@ -50,7 +53,7 @@ class ParquetWriter(DataFileWriter):
             if key.startswith(_DICTIONARY) and value.lower() == "false"
         }
         self._pending: list[pa.RecordBatch] = []
-        self._pending_bytes = self._pending_rows = 0
+        self._pending_bytes = self._pending_rows = self._flushed_bytes = 0
 
     def _open(self) -> None:
         kinds = VariantType | GeometryType | GeographyType
@@ -79,8 +82,22 @@ class ParquetWriter(DataFileWriter):
 
     @property
     def estimated_bytes(self) -> int:
-        # what waits in memory is mostly twice as large there, before encoding and compression
-        return self._sink.tell() + self._pending_bytes // 2
+        return self._sink.tell() + int(self._pending_bytes * self._share())
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._pending_bytes // 2
+
+    def _share(self) -> float:
+        """How much is left of rows in memory after encoding and compression: as of the row groups so far."""
+        return self._sink.tell() / self._flushed_bytes if self._flushed_bytes else _USUAL_SHARE
+
+    def reaches(self, target: int) -> bool:
+        if self.estimated_bytes < target:
+            return False
+        # what waits may become much smaller than it looks, and then there is room for more
+        self._flush()
+        return self._sink.tell() >= _ENOUGH * target
 
     def _append(self, batch: pa.RecordBatch) -> None:
         while batch.num_rows > 0:
@@ -98,6 +115,7 @@ class ParquetWriter(DataFileWriter):
         if self._pending:
             table = pa.Table.from_batches(self._pending)
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+            self._flushed_bytes += self._pending_bytes
             self._pending, self._pending_bytes, self._pending_rows = [], 0, 0
 
     def _finish(self) -> tuple[dict[int, int], tuple[int, ...]]:

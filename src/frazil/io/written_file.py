@@ -36,7 +36,7 @@ class WrittenFile:
 class DataFileWriter(ABC):
     """Writes one data file. It appears at its location when `close` returns; after `abort`, or an error, never.
 
-    Batches are made to fit the schema, or refused (`frazil.model.conform`). `estimated_bytes` lets a caller
+    Batches are made to fit the schema, or refused (`frazil.model.conform`). `reaches` lets a caller
     roll over to the next file.
     """
 
@@ -108,6 +108,10 @@ class DataFileWriter(ABC):
     def waiting_bytes(self) -> int:
         """About how much of that is still in memory."""
         return self.estimated_bytes - self._sink.tell()
+
+    def reaches(self, target: int) -> bool:
+        """Whether the file is about as large as it should be; rows that wait may be written to find out."""
+        return self.estimated_bytes >= target
 
     @abstractmethod
     def _start(self, properties: Mapping[str, str]) -> None:

@@ -1,12 +1,13 @@
 """Change data: rows of which each says what happened to it, made into changes that can be written.
 
 An update's new row takes the place of the old one. Where the old one is not told, what has its key is deleted first; so
-it is for an insert into a table that upserts.
+it is for an insert into a table that upserts. A delete may tell no more than the key: where that does not tell the
+partition, rows that go are looked for, and what is left of the changes of a key is its last one (`last_of_keys`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from frazil.errors import InvalidArgument, InvalidValue, Unsupported
 from frazil.iceberg.delete_index import comparable
-from frazil.mixed.operations import Actions, Operation, actions_of, all_of
+from frazil.mixed.operations import Actions, Operation, actions_of, all_of, unknown_operation
 
 Mask = npt.NDArray[np.bool_]
 
@@ -40,9 +41,8 @@ class ToldChanges:
         replaces = lone | ((actions == Operation.INSERT) & self.upsert)
         if replaces.any() and not self.knows_partition:
             raise Unsupported(
-                "an update without its old row needs a table whose partition follows from the key: the old row may be "
-                "in another partition",
-                hint="give update_before rows of all updates, or ingest a Spark DataFrame that has none",
+                "an update's new row comes before its old one, which may be in another partition",
+                hint="order by columns that put each update_before row right before its update_after row",
             )
         if len(actions):
             self._before = actions[-1:], [column.slice(len(column) - 1) for column in values]
@@ -55,6 +55,25 @@ class ToldChanges:
         olds = _previous(np.concatenate([before, actions])) == Operation.UPDATE_BEFORE
         found: Mask = equals_previous(joined) & olds
         return found[len(before) :]
+
+
+def tells_old_rows(actions: Actions, keys: Sequence[pa.Array], *, upsert: bool) -> bool:
+    """Whether changes tell of all rows that go how they were, and so in which partition: there are updates with their
+    old rows, and rows that are new. Of a delete nobody knows: it may tell the key alone.
+    """
+    if (actions == Operation.DELETE).any() or (upsert and (actions == Operation.INSERT).any()):
+        return False
+    pairs = (_previous(actions) == Operation.UPDATE_BEFORE) & equals_previous([comparable(key) for key in keys])
+    return bool(pairs[actions == Operation.UPDATE_AFTER].all())
+
+
+def last_of_keys(keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+    """The places of the last rows of all keys, in the order of the rows."""
+    columns = [one.storage if isinstance(one, pa.ExtensionArray) else one for one in keys]
+    names = [str(place) for place in range(len(columns))]
+    numbered = pa.table([*columns, pa.array(np.arange(len(columns[0])))], names=[*names, "row"])
+    found = numbered.group_by(names).aggregate([("row", "max")])["row_max"].to_numpy()
+    return np.sort(found)
 
 
 def _previous(actions: Actions) -> Actions:
@@ -143,14 +162,48 @@ def in_order(rows: Any, order: Sequence[str], columns: Sequence[str]) -> Any:
     """Rows sorted by columns, of which those that the table has stay."""
     if not order:
         return rows
-    if isinstance(rows, list | tuple):
-        rows = pa.Table.from_pylist(list(rows))
+    extra = [name for name in order if name not in columns]
+    if _are_dicts(rows):
+        listed = list(rows)
+        known = {name for row in listed for name in row}
+        _refuse_missing(order, known)
+        places = _sorted(pa.table({name: _column(name, [row.get(name) for row in listed]) for name in order}))
+        return [{name: value for name, value in listed[place].items() if name not in extra} for place in places]
     table = _as_table(rows)
-    missing = next((name for name in order if name not in table.column_names), None)
+    _refuse_missing(order, table.column_names)
+    return table.take(pa.array(_sorted(table.select(list(order))))).drop_columns(extra)
+
+
+def _refuse_missing(order: Sequence[str], known: Container[str]) -> None:
+    missing = next((name for name in order if name not in known), None)
     if missing is not None:
         raise InvalidArgument(f"the rows have no column {missing!r}", hint="name columns that say when each happened")
-    places = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in order])
-    return table.take(places).drop_columns([name for name in order if name not in columns])
+
+
+def _column(name: str, values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError) as error:
+        raise InvalidValue(
+            f"values of {name}, which says when a change happened, do not compare: {error}", hint="give all one type"
+        ) from None
+
+
+def _sorted(places: pa.Table) -> list[int]:
+    """The order of rows by what says when each happened, which all must have."""
+    missing = next((name for name in places.column_names if places.column(name).null_count), None)
+    if missing is not None:
+        raise without_place(missing)
+    try:
+        found = pc.sort_indices(places, sort_keys=[(name, "ascending") for name in places.column_names])
+    except pa.ArrowException as error:
+        raise InvalidArgument(f"changes cannot be sorted: {error}", hint="order by numbers, times or texts") from None
+    order: list[int] = found.to_pylist()
+    return order
+
+
+def _are_dicts(rows: Any) -> bool:
+    return isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows)
 
 
 def _as_table(rows: Any) -> pa.Table:
@@ -167,12 +220,16 @@ def _as_table(rows: Any) -> pa.Table:
 
 def split(rows: Any, operation: str) -> tuple[Any, Actions]:
     """Rows without their operations, and those."""
-    if isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows):
+    if _are_dicts(rows):
         missing = next((row for row in rows if operation not in row), None)
         if missing is not None:
             raise InvalidArgument(f"a row has no {operation!r}", hint="each row says what happened in that column")
         plain = [{name: value for name, value in row.items() if name != operation} for row in rows]
-        return plain, actions_of(pa.array([row[operation] for row in rows], pa.string()))
+        words = [row[operation] for row in rows]
+        unknown = next((word for word in words if not isinstance(word, str)), "")
+        if unknown != "":
+            raise unknown_operation(unknown)
+        return plain, actions_of(pa.array(words, pa.string()))
     rows = _as_table(rows)
     if operation not in rows.schema.names:
         raise InvalidArgument(

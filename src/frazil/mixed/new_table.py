@@ -12,6 +12,7 @@ from frazil.mixed.keys import check_new_key, check_partitioning
 from frazil.mixed.layout import Places
 from frazil.mixed.properties import BASE, CHANGE, check_mixed_properties, store_properties
 from frazil.model.partition import PartitionSpec
+from frazil.model.property_text import property_texts
 from frazil.model.schema import Schema
 
 STORE_VERSION = 2
@@ -27,7 +28,7 @@ def new_stores(
     properties: Mapping[str, str] | None = None,
 ) -> tuple[TableMetadata, TableMetadata | None]:
     """Metadata of the base store, and of the change store if the table has a key."""
-    given = dict(properties or {})
+    given = property_texts(properties)
     if given.pop(FORMAT_VERSION, str(STORE_VERSION)) != str(STORE_VERSION):
         raise InvalidArgument("the stores of a mixed table are of format version 2", hint="leave format-version out")
     check_mixed_properties(given)

@@ -31,7 +31,7 @@ from frazil.mixed.optimized import SEQUENCE, TIME, MoveOptimized, flag
 from frazil.mixed.order import Scope
 from frazil.mixed.pair import CHANGE_SNAPSHOT, recorded
 from frazil.mixed.renewal import Renewal
-from frazil.mixed.transactions import TRANSACTION, abandon_transaction, abandoning, begin_transaction
+from frazil.mixed.transactions import TRANSACTION, abandon_transaction, abandoning_unwritten, begin_transaction
 from frazil.mixed.visible import PartitionPaths
 from frazil.mixed.watermark import MoveWatermark, watermark_of
 from frazil.mixed.writer import BaseWriter, refuse_null_keys
@@ -194,7 +194,7 @@ class Overwrite:
 
     def _write(self, batches: Iterable[pa.RecordBatch], transaction: int) -> list[DataFile]:
         writer = BaseWriter(self._base.metadata, self._base.store, self._keys, transaction)
-        with abandoning(self._base, self._change, transaction):
+        with abandoning_unwritten(self._base, self._change, transaction):
             return writer.write(batches)
 
     def _checked(self, rows: Any) -> list[pa.RecordBatch]:

@@ -46,6 +46,9 @@ class Renewal:
                 if not left or not isinstance(error, CommitConflict):
                     self._give_up(transaction_id, files)
                     raise
+            except Exception:  # whatever it is, it may have come after the commit: the files stay
+                self._give_up(transaction_id, [])
+                raise
             transaction_id, files = self._renewed(transaction_id, files)
         raise AssertionError("the last attempt returns or raises")  # pragma: no cover
 

@@ -226,7 +226,7 @@ class MixedTable(SelfOptimizing):
         is not written again.
         """
         if not self.is_keyed:
-            return append_unkeyed(self, rows, snapshot_properties)
+            return append_unkeyed(self, rows, batch_id, snapshot_properties)
         if hasattr(rows, "sparkSession"):
             return self._append_frame(rows, self._upserts, batch_id, snapshot_properties)
         job = self._job(batch_id, snapshot_properties)
@@ -236,7 +236,7 @@ class MixedTable(SelfOptimizing):
         self, rows: Any, *, batch_id: str | None = None, snapshot_properties: Mapping[str, str] | None = None
     ) -> RowChanges:
         """Put rows, which may be a Spark DataFrame, in the place of those with the same keys, or add them."""
-        self._change_store  # noqa: B018 - refuses a table without
+        self._refuse_unkeyed("replaced", "append them")
         if hasattr(rows, "sparkSession"):
             return self._append_frame(rows, True, batch_id, snapshot_properties)
         return self._job(batch_id, snapshot_properties).upsert(rows)
@@ -270,6 +270,7 @@ class MixedTable(SelfOptimizing):
             from frazil.spark.changes.builder import update_rows
 
             return update_rows(self, values, None if where is None else str(where), spark, MAIN)
+        self._refuse_unkeyed("updated", "give spark=, and Spark does it")
         return self._job().update(values, as_expression(where))
 
     def merge(self, rows: Any, on: str | Sequence[str] | None = None, *, spark: Any = None) -> MixedMerge | Merge:
@@ -283,10 +284,12 @@ class MixedTable(SelfOptimizing):
             from frazil.spark.changes.builder import merge_rows
 
             return merge_rows(self, rows, self.primary_key if on is None else on, spark, MAIN)
+        self._refuse_unkeyed("merged", "give spark=, and Spark does it")
         return MixedMerge(self._job, self.primary_key, rows, on)
 
     def delete_keys(self, keys: Any, *, batch_id: str | None = None) -> RowChanges:
         """Delete the rows with these keys: rows that have just the columns of the primary key."""
+        self._refuse_unkeyed("deleted so", "use delete(where)")
         return self._job(batch_id).delete_keys(keys)
 
     def ingest(
@@ -301,12 +304,12 @@ class MixedTable(SelfOptimizing):
 
         The column `operation` says what happened: `insert`, `update_before`, `update_after`, `delete`, or other words
         for them (see `frazil.mixed.operations`). An update without its old row takes the place of what has its key.
-        With `write.upsert.enabled` an insert does too.
+        With `write.upsert.enabled` an insert does too. A delete needs no more than the key.
 
         Changes happened in the order of the columns `order`, or else of the rows. Those of a Spark DataFrame have none:
         without `order` it may have one change of a key, or an update's two rows.
         """
-        self._change_store  # noqa: B018 - refuses a table without
+        self._refuse_unkeyed("changed", "append rows, or merge them on Spark")
         if hasattr(changes, "sparkSession"):
             from frazil.spark.mixed.ingest import ingest_frame
 
@@ -354,8 +357,14 @@ class MixedTable(SelfOptimizing):
         return begin_transaction(self.base_store, self._change_store, signature)
 
     def _job(self, batch: str | None = None, properties: Mapping[str, str] | None = None) -> ChangeJob:
-        self._change_store  # noqa: B018 - refuses a table without
         return ChangeJob(self, batch, properties)
+
+    def _refuse_unkeyed(self, done: str, instead: str) -> None:
+        if not self.is_keyed:
+            raise Unsupported(
+                f"{self.identifier} has no primary key, by which rows are {done}",
+                hint=f"{instead}; or make a table with a primary key",
+            )
 
     @property
     def _upserts(self) -> bool:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
 
-from frazil.errors import CatalogError, CommitConflict, CommitStateUnknown, FrazilError, StoreError
+from frazil.errors import CommitConflict, FrazilError
 from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.append import FastAppend
 from frazil.iceberg.metadata import TableMetadata
@@ -139,13 +139,11 @@ def abandon_transaction(base: IcebergTable, change: IcebergTable, transaction_id
 
 
 @contextmanager
-def abandoning(base: IcebergTable, change: IcebergTable, transaction_id: int) -> Iterator[None]:
-    """Abandon a transaction if it is definitely not committed; after a lost answer it may be."""
+def abandoning_unwritten(base: IcebergTable, change: IcebergTable, transaction_id: int) -> Iterator[None]:
+    """Abandon a transaction if anything fails, or somebody interrupts it, before its commit is tried."""
     try:
         yield
-    except (CommitStateUnknown, StoreError, CatalogError):
-        raise
-    except FrazilError:
+    except BaseException:
         with suppress(FrazilError):
             abandon_transaction(base, change, transaction_id)
         raise

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.append import MergeAppend
 from frazil.iceberg.actions.delete_files import DeleteFiles
 from frazil.iceberg.actions.replace_partitions import ReplacePartitions
 from frazil.iceberg.actions.snapshot_action import SnapshotAction
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.row_changes import RowChanges
+from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import TableTransaction
-from frazil.iceberg.write import removing
+from frazil.iceberg.transaction import Transaction
+from frazil.iceberg.write import remove_files, removing
+from frazil.mixed.transactions import BATCH, committed_batch
 from frazil.mixed.watermark import MoveWatermark, watermark_of
 from frazil.mixed.writer import BaseWriter
 from frazil.model.conform import conform
 from frazil.model.expressions import Expression
+from frazil.model.property_text import property_texts, text_or_none
 
 if TYPE_CHECKING:
     from frazil.mixed.table import MixedTable
@@ -24,15 +29,39 @@ if TYPE_CHECKING:
 _NO_TRANSACTION = 0
 
 
-def append_unkeyed(table: MixedTable, rows: Any, properties: Mapping[str, str] | None) -> RowChanges:
-    """Add rows."""
+class AppendOnce(MergeAppend):
+    """Adds files, unless something was committed under the name of their batch before."""
+
+    def __init__(self, transaction: Transaction, batch: str | None) -> None:
+        super().__init__(transaction)
+        self._batch = batch
+        self.found: Snapshot | None = None
+        """The commit of the same batch, if there was one."""
+        if batch is not None:
+            self.set(BATCH, batch)
+
+    def stage(self, context: Context) -> Staged:
+        self.found = committed_batch(context.metadata, self._batch)
+        return Staged(()) if self.found is not None else super().stage(context)
+
+
+def append_unkeyed(table: MixedTable, rows: Any, batch: str | None, properties: Mapping[str, str] | None) -> RowChanges:
+    """Add rows, unless their batch is in the table already."""
+    told, name = property_texts(properties), text_or_none("batch_id", batch)
+    known = committed_batch(table.base_store.refresh().metadata, name) if name is not None else None
+    if known is not None:
+        return RowChanges(snapshot=known)
     files = _write(table, rows)
     with removing(table.store, files), table.base_store.transaction() as tx:
-        action = MergeAppend(tx).append_files(files)
-        for key, text in (properties or {}).items():
+        action = AppendOnce(tx, name).append_files(files)
+        for key, text in told.items():
             action.set(key, text)
         action.commit()
-        _move(tx, files)
+        if action.found is None:
+            _move(tx, files)
+    if action.found is not None:
+        remove_files(table.store, files)
+        return RowChanges(snapshot=action.found)
     return _done(table, action, files)
 
 

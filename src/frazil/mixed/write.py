@@ -15,19 +15,20 @@ from frazil.iceberg.properties import COMMIT_NUM_RETRIES
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.upsert import several_rows
-from frazil.mixed.change_data import ToldChanges, in_order, replacing, split
+from frazil.mixed.change_data import ToldChanges, in_order, last_of_keys, replacing, split, tells_old_rows
 from frazil.mixed.commit import commit_changes
 from frazil.mixed.deleted_keys import DeletedKeys
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields, partitioned_by_key
 from frazil.mixed.operations import Operation, all_of, arrivals
-from frazil.mixed.transactions import ReadPoint, abandoning, begin_transaction, committed_batch
+from frazil.mixed.transactions import ReadPoint, abandoning_unwritten, begin_transaction, committed_batch
 from frazil.mixed.unique_keys import left_twice, repeated_key
 from frazil.mixed.writer import Changes, ChangeWriter, refuse_null_keys
 from frazil.model.arrow import schema_to_arrow
 from frazil.model.assignments import Assign, assignments
 from frazil.model.conform import conform
 from frazil.model.expressions import Expression, and_, col
+from frazil.model.property_text import property_texts, text_or_none
 from frazil.model.schema import Schema
 from frazil.model.types import DateType, IntegerType, LongType, NestedField, StringType
 
@@ -45,8 +46,8 @@ class ChangeJob:
     ) -> None:
         self._table = table
         self._base, self._change = table.base_store, table._change_store
-        self._batch = batch
-        self._properties = properties
+        self._batch = text_or_none("batch_id", batch)
+        self._properties = property_texts(properties)
         table.refresh()
         sync_schema(self._base, self._change)
         self.schema: Schema = self._change.schema
@@ -131,8 +132,13 @@ class ChangeJob:
         given = self._table_of(self._checked(conform(plain, self.schema)))
         if len(actions) != given.num_rows:
             raise InvalidArgument("rows and operations differ in number", hint="give each row its operation")
+        keys = self._key_columns(given)
+        if not (self.knows_partition or tells_old_rows(actions, keys, upsert=upsert)):
+            last = last_of_keys(keys)
+            comes = given.take(pa.array(last[arrivals(actions[last])]))
+            return self._run_reading(lambda: [*_deletes(self._with_keys(given)), *_inserts(comes)])
         told = ToldChanges(upsert=upsert, knows_partition=self.knows_partition)
-        changes = told.complete(given, actions, self._key_columns(given))
+        changes = told.complete(given, actions, keys)
         return self._run(lambda: [changes])
 
     # How they run.
@@ -161,7 +167,7 @@ class ChangeJob:
         transaction = begin_transaction(self._base, self._change, self._batch or "")
         writer = ChangeWriter(self._change.metadata, self._change.store, self.keys, transaction)
         counts = _Counts()
-        with abandoning(self._base, self._change, transaction):
+        with abandoning_unwritten(self._base, self._change, transaction):
             files = writer.write(counts.of(changes()))
         snapshot, is_new = commit_changes(
             self._base,

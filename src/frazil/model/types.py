@@ -261,6 +261,13 @@ class NestedField:
     initial_default: Any = None
     write_default: Any = None
 
+    def __post_init__(self) -> None:
+        named: object = self.name
+        if not isinstance(named, str) or not isinstance(self.doc, str | None):
+            raise InvalidSchema(
+                f"a column is named {self.name!r}, with the comment {self.doc!r}", hint="names and comments are texts"
+            )
+
     @property
     def optional(self) -> bool:
         return not self.required

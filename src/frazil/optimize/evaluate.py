@@ -236,7 +236,8 @@ class PartitionEvaluation:
         if kind is None:
             return self._idle_reason()
         if kind is Kind.FULL:
-            return f"{self.where}: the time for a full one has come"
+            asked = self.settings.full_is_asked
+            return f"{self.where}: {'a full one was asked for' if asked else 'the time for a full one has come'}"
         if kind is Kind.MAJOR:
             if self._rewritten_segments:
                 return f"{self.where}: {counted(self._rewritten_segments, 'large file')} lost many rows to deletes"

@@ -27,6 +27,13 @@ class Outcome(Counts):
         """The counts of files by name."""
         return {name: getattr(self, name) for name in COUNTS}
 
+    @property
+    def has_gained(self) -> bool:
+        """Whether it left fewer files than it took, or moved changes, or failed in part."""
+        moved = self.plan is not None and bool(self.plan.to_sequence)
+        fewer = self.data_files_added < self.data_files_removed or self.delete_files_removed > 0
+        return moved or fewer or bool(self.problems)
+
     def __bool__(self) -> bool:
         return self.kind is not None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -102,11 +103,12 @@ def plan_optimizing(
     is_keyed: bool = False,
     most_bytes: int | None = None,
     among: Container[int] | None = None,
+    vain: Container[int] = (),
 ) -> OptimizingPlan:
     """Plan the optimizing that partitions need: those that cost most first, up to `most_bytes` in all.
 
     All partitions of the table must be given, since they may have deletes in common; with `among` only those at these
-    places are looked at.
+    places are looked at. `vain` are the sequence numbers of commits of optimizing by which files did not become fewer.
     """
     evaluated = [PartitionEvaluation(one, settings, clock, is_keyed=is_keyed) for one in partitions]
     meant = [one for place, one in enumerate(evaluated) if among is None or place in among]
@@ -115,7 +117,7 @@ def plan_optimizing(
     for one in sorted((one for one in meant if one.kind is not None), key=lambda one: one.cost, reverse=True):
         if most_bytes is not None and chosen and taken > most_bytes:
             break
-        parts = split(one, is_keyed=is_keyed)
+        parts = split(one, is_keyed=is_keyed, vain=vain)
         if parts or one.only_sequence:
             chosen.append((one, parts))
             taken += one.cost
@@ -176,13 +178,19 @@ class _Part:
     def files(self) -> Sequence[DataInput]:
         return (*self.rewrite, *self.convert)
 
-    @property
-    def is_worthwhile(self) -> bool:
-        """Whether a task does more than to write one file as it was."""
-        return len(self.rewrite) != 1 or bool(self.convert) or bool(self.rewrite[0].deletes)
+    def is_worthwhile(self, settings: Settings, vain: Container[int]) -> bool:
+        """Whether a task does more than to write files as they were: fewer small ones come of it, or deletes go.
+
+        What commits of these sequence numbers wrote did not become fewer, and would not if it were tried again.
+        """
+        if not self.rewrite or self.convert or any(file.deletes for file in self.rewrite):
+            return True
+        small = [file for file in self.rewrite if file.bytes <= settings.small_size]
+        fewer = math.ceil(sum(file.bytes for file in small) / settings.target_size) < len(small)
+        return fewer and not all(file.file.file_sequence_number in vain for file in small)
 
 
-def split(one: PartitionEvaluation, *, is_keyed: bool) -> list[_Part]:
+def split(one: PartitionEvaluation, *, is_keyed: bool, vain: Container[int] = ()) -> list[_Part]:
     """The tasks of a partition: by the tree of a keyed table, else by size."""
     groups = by_node if is_keyed else partial(_by_size, settings=one.settings)
     found = groups(one.merge)
@@ -196,7 +204,9 @@ def split(one: PartitionEvaluation, *, is_keyed: bool) -> list[_Part]:
     return [
         part
         for part in parts
-        if is_keyed or part.is_worthwhile or (one.is_full and any(map(one.is_unsorted, part.rewrite)))
+        if is_keyed
+        or part.is_worthwhile(one.settings, vain)
+        or (one.is_full and any(map(one.is_unsorted, part.rewrite)))
     ]
 
 
@@ -207,10 +217,13 @@ def _task(partition: PartitionInput, part: _Part, needed: set[tuple[str, int | N
 
 
 def _by_size(files: Sequence[DataInput], settings: Settings) -> list[list[DataInput]]:
-    """Files together that make a task of the largest size or less: each goes to the first one with room."""
+    """Files together that make a task of the largest size or less: each goes to the first one with room.
+
+    Small ones come first: those of one task become fewer, and beside large ones each would only be written again.
+    """
     bins: list[tuple[int, list[DataInput]]] = []
     most = max(settings.target_size, settings.max_task_size)
-    for file in sorted(files, key=lambda file: file.bytes, reverse=True):
+    for file in sorted(files, key=lambda file: (file.bytes > settings.small_size, -file.bytes)):
         for place, (size, members) in enumerate(bins):
             if size + file.bytes <= most:
                 members.append(file)

@@ -61,7 +61,7 @@ class Request:
             return known
         at_once = replace(known, enabled=True, minor_interval_ms=0)
         if kind == "full":
-            return replace(at_once, full_interval_ms=0)
+            return replace(at_once, full_interval_ms=0, full_is_asked=True)
         return replace(at_once, merges_early=kind == "major")
 
 
@@ -127,6 +127,7 @@ def run_to_rest(name: str, work: Work, request: Request, *, most_runs: int = MOS
     conflicts = failures = 0
     problems: tuple[str, ...] = ()
     while plan and len(runs) < most_runs:
+        last = plan
         try:
             runs.append(work.run())
             conflicts, problems = 0, runs[-1].problems
@@ -146,6 +147,8 @@ def run_to_rest(name: str, work: Work, request: Request, *, most_runs: int = MOS
                 raise
             break  # what failed before failed again, and nothing else was left to do
         plan = work.plan()
+        if runs and not runs[-1].has_gained and plan.input_files >= last.input_files:
+            break  # it would go on like this
     return replace(result, runs=tuple(runs), problems=problems)
 
 

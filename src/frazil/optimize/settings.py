@@ -68,6 +68,8 @@ class Settings:
     """A full optimizing rewrites files of other sort orders than this one; if None, orders do not count."""
     merges_early: bool = False
     """Whether undersized files are merged also where they make no whole file together."""
+    full_is_asked: bool = False
+    """Whether somebody asked for a full optimizing, at whatever time."""
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Settings:
@@ -99,3 +101,8 @@ class Settings:
     def min_target_size(self) -> int:
         """Files up to this size, and above that of fragments, are undersized."""
         return int(self.target_size * self.min_target_size_ratio)
+
+    @property
+    def small_size(self) -> int:
+        """Files up to this size are fragments or undersized."""
+        return max(self.fragment_size, self.min_target_size)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from frazil import ambient
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.properties import Property, PropertyReader, integer
 from frazil.iceberg.scan import as_expression
+from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.mixed.file_names import parse_change
 from frazil.mixed.optimized import read_optimized
@@ -22,6 +24,8 @@ from frazil.optimize.settings import Settings
 
 KIND = "frazil.optimizing"
 """In the summary of a commit of optimizing: its kind."""
+TARGET = "frazil.optimizing.target-size"
+"""In the same summary, of tables without a key: how large files were to become."""
 TRANSACTION_TIMEOUT_MS = Property("frazil.transaction.timeout-ms", 6 * 3_600_000, integer(0, 2**63 - 1))
 """After so long a transaction that was begun and not committed is taken for lost."""
 
@@ -46,7 +50,25 @@ def plan_iceberg(
     inputs = iceberg_inputs(table.scan().plan(), table.metadata)
     known = Settings.of(table.properties) if settings is None else settings
     among = matching_partitions(inputs, table.metadata, as_expression(where))
-    return plan_optimizing(inputs, known, _clock(table.metadata, now_ms), among=among)
+    vain = _vain_commits(table.metadata, known.target_size)
+    return plan_optimizing(inputs, known, _clock(table.metadata, now_ms), among=among, vain=vain)
+
+
+def _vain_commits(metadata: TableMetadata, target_size: int) -> frozenset[int]:
+    """The sequence numbers of commits that tried to make fewer files, of the size that is wanted now, and did not."""
+    return frozenset(
+        one.sequence_number
+        for one in metadata.snapshots
+        if one.summary.get(TARGET) == str(target_size)
+        and one.sequence_number > 0
+        and _count(one, "added-data-files") >= _count(one, "deleted-data-files") > 0
+        and _count(one, "removed-delete-files") == 0
+    )
+
+
+def _count(snapshot: Snapshot, name: str) -> int:
+    text = snapshot.summary.get(name, "0")
+    return int(text) if text.isdecimal() else 0
 
 
 def plan_mixed(
@@ -84,33 +106,56 @@ def plan_stores(
     schema = base.metadata.current_schema
     # whole partitions: what a filter leaves out would lose the deletes that wait for it
     merge = plan_merge(base, change, optimized, schema, AlwaysTrue())
-    last = _last_sequence(merge, known, clock.now_ms)
-    if last is not None:
-        merge = plan_merge(base, change, optimized, schema, AlwaysTrue(), last_sequence=last)
+    waiting = _Waiting.of(merge, known, clock.now_ms)
+    if waiting.last is not None:
+        merge = plan_merge(base, change, optimized, schema, AlwaysTrue(), last_sequence=waiting.last)
     inputs = mixed_inputs(merge)
     among = matching_partitions(inputs, base.metadata, as_expression(where))
-    return PlannedTable(plan_optimizing(inputs, known, clock, is_keyed=True, among=among), merge)
+    plan = plan_optimizing(inputs, known, clock, is_keyed=True, among=among)
+    return PlannedTable(replace(plan, reasons=(*plan.reasons, *waiting.reasons)), merge)
 
 
-def _last_sequence(merge: MixedPlan, settings: Settings, now_ms: int) -> int | None:
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """What optimizing must leave for another time."""
+
+    last: int | None = None
     """Up to which change commit may be optimized; None if there is no limit."""
-    change = merge.change.metadata
-    files = {}
-    for task in merge.tasks:
-        files.update({one.path: one for one in (*task.inserts, *task.deletes)})
-    files.update({one.path: one for one in merge.idle_deletes})
-    changes = [
-        (sequence, parse_change(one.path, sequence).transaction_id)
-        for one in files.values()
-        if (sequence := one.task.file.data_sequence_number) is not None
-    ]
-    timeout = PropertyReader(merge.base.metadata.properties).get(TRANSACTION_TIMEOUT_MS)
-    waiting = open_transactions(merge.base.metadata, change, now_ms, timeout)
-    # a writer of Amoro does not say which transaction it ends: its files do
-    waiting -= {transaction for _, transaction in changes}
-    if len(changes) <= settings.max_file_count and not waiting:
-        return None
-    return last_sequence_in_order(changes, settings.max_file_count, waiting)
+    reasons: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, merge: MixedPlan, settings: Settings, now_ms: int) -> _Waiting:
+        """Of changes as they are planned: what is too much, and what waits for transactions that have not ended."""
+        change = merge.change.metadata
+        files = {}
+        for task in merge.tasks:
+            files.update({one.path: one for one in (*task.inserts, *task.deletes)})
+        files.update({one.path: one for one in merge.idle_deletes})
+        changes = [
+            (sequence, parse_change(one.path, sequence).transaction_id)
+            for one in files.values()
+            if (sequence := one.task.file.data_sequence_number) is not None
+        ]
+        timeout = PropertyReader(merge.base.metadata.properties).get(TRANSACTION_TIMEOUT_MS)
+        waiting = open_transactions(merge.base.metadata, change, now_ms, timeout)
+        # a writer of Amoro does not say which transaction it ends: its files do
+        waiting -= {transaction for _, transaction in changes}
+        if len(changes) <= settings.max_file_count and not waiting:
+            return cls()
+        last = last_sequence_in_order(changes, settings.max_file_count, waiting)
+        left = {sequence for sequence, _ in changes if sequence > last}
+        return cls(last, (_told(change, len(left), min(waiting), timeout),) if left and waiting else ())
+
+
+def _told(change: TableMetadata, commits: int, transaction: int, timeout_ms: int) -> str:
+    """That changes wait for a transaction, in words."""
+    begun = next((one.timestamp_ms for one in change.snapshots if one.sequence_number == transaction), None)
+    when = "" if begun is None else f", begun {datetime.fromtimestamp(begun / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    wait = "commit waits" if commits == 1 else "commits wait"
+    return (
+        f"{commits:,} {wait} for transaction {transaction}{when}; if its writer is gone, it counts as lost "
+        f"{timeout_ms // 60_000} minutes after that ({TRANSACTION_TIMEOUT_MS.name})"
+    )
 
 
 def _clock(metadata: TableMetadata, now_ms: int | None) -> Clock:

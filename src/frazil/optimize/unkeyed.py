@@ -47,7 +47,7 @@ from frazil.optimize.inputs import DataInput, DeleteKind
 from frazil.optimize.outcome import Outcome
 from frazil.optimize.plan import OptimizingPlan, RewriteTask
 from frazil.optimize.rewrites import RewriteJob, TaskFiles, clear_named, new_job_number, settle
-from frazil.optimize.tables import KIND
+from frazil.optimize.tables import KIND, TARGET
 from frazil.optimize.tasks import Executor, carry_out, problems
 
 _NO_TRANSACTION = 0
@@ -190,7 +190,7 @@ def optimize_unkeyed(
     with removing(table.store, written.all):
         while True:
             try:
-                outcome = _commit(table, base, left, plan.kind, written, arrangement)
+                outcome = _commit(table, base, left, plan.kind, written, job)
             except CommitConflict:  # the work of other tasks is not lost by it
                 more = overtaken(table.refresh(), plan) - lost
                 if not more or len(lost | more) >= len(plan.tasks):
@@ -221,7 +221,7 @@ def _commit(
     plan: OptimizingPlan,
     kind: Kind,
     written: TaskFiles,
-    arrangement: Arrangement,
+    job: UnkeyedJob,
 ) -> Outcome:
     """Put new files in the place of old ones, unless others changed those meanwhile.
 
@@ -234,8 +234,8 @@ def _commit(
         list(written.deletes), referenced=[file.path for task in plan.tasks for file in task.convert]
     )
     with table.transaction() as tx:
-        if not arrangement.order.is_unsorted:
-            KnowOrder(tx, arrangement.order).commit()
+        if not job.arrangement.order.is_unsorted:
+            KnowOrder(tx, job.arrangement.order).commit()
         actions: list[RewriteFiles | ConvertDeletes] = []
         if removed:
             rewrite = _OptimizeFiles(tx).data_sequence_number(base.sequence_number)
@@ -243,7 +243,7 @@ def _commit(
         if converted.referenced:
             actions.append(ConvertDeletes(tx).convert(() if removed else dropped, converted))
         for action in actions:
-            action.set(PRODUCER, OPTIMIZE).set(KIND, kind.name.lower())
+            action.set(PRODUCER, OPTIMIZE).set(KIND, kind.name.lower()).set(TARGET, job.target_bytes)
             action.validate_from(base.snapshot_id).commit()
     last = actions[-1].snapshot_id
     return Outcome(kind, len(written.data), len(removed), len(written.deletes), len(dropped), last, plan=plan)

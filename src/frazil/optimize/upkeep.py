@@ -28,10 +28,13 @@ from frazil.optimize.evaluate import counted
 from frazil.optimize.tables import TRANSACTION_TIMEOUT_MS
 
 FLINK_CHECKPOINT = "flink.max-committed-checkpoint-id"
+SPARK_QUERY = "spark.sql.streaming.queryId"
 EXPIRE_ENABLED = Property("table-expire.enabled", True, boolean)
 KEEP_MS: Property[int | None] = Property("snapshot.keep.duration", None, minutes)
 KEEP_COUNT = Property("snapshot.keep.min-count", 1, integer(1, 2**31 - 1))
 CHECKPOINT_MS = Property("snapshot.keep.flink.checkpoint-retention", 7 * 86_400_000, milliseconds)
+BATCH_MS = Property("frazil.batch.retention-ms", 7 * 86_400_000, integer(0, 2**63 - 1))
+"""Ours: for so long snapshots of batches with names are kept, by which a batch that comes again is known."""
 DANGLING_ENABLED = Property("clean-dangling-delete-files.enabled", True, boolean)
 ORPHANS_ENABLED = Property("clean-orphan-file.enabled", False, boolean)
 ORPHAN_MINUTES = Property("clean-orphan-file.min-existing-time-minutes", 2880, integer(0, 2**40))
@@ -133,14 +136,7 @@ class _Steps:
 
     def _asked_for(self, store: IcebergTable) -> Iterator[int]:
         """Times of snapshots that are needed: by streams that repeat a batch, by open transactions, by data expiry."""
-        since = self._now_ms - self._read.get(CHECKPOINT_MS)
-        last: dict[str, int] = {}
-        for snapshot in store.snapshots:
-            for key, told in ((BATCH, snapshot.summary.get(BATCH)), (FLINK_CHECKPOINT, None)):
-                if key in snapshot.summary:
-                    stream = f"{key} {'' if told is None else told.rpartition('/')[0]}"
-                    last[stream] = max(last.get(stream, 0), snapshot.timestamp_ms)
-        yield from (time for time in last.values() if time >= since)
+        yield from self._batches(store)
         if len(self._stores) > 1 and store is self._stores[1]:
             timeout = self._read.get(TRANSACTION_TIMEOUT_MS)
             waiting = open_transactions(self._stores[0].metadata, store.metadata, self._now_ms, timeout)
@@ -149,6 +145,22 @@ class _Steps:
             expiry = DataExpiry.of(self._stores[0].metadata)
             known = last_commit_ms([store]) if expiry is not None and expiry.since_last_commit else None
             yield from () if known is None else (known,)
+
+    def _batches(self, store: IcebergTable) -> Iterator[int]:
+        """Times of snapshots that tell of a batch which may come again. A stream repeats its last one only; of batches
+        that users name, any may come.
+        """
+        named = self._now_ms - self._read.get(BATCH_MS)
+        last: dict[str, int] = {}
+        for snapshot in store.snapshots:
+            told = snapshot.summary
+            if SPARK_QUERY in told or FLINK_CHECKPOINT in told:
+                stream = told.get(SPARK_QUERY, "")
+                last[stream] = max(last.get(stream, 0), snapshot.timestamp_ms)
+            elif BATCH in told and snapshot.timestamp_ms >= named:
+                yield snapshot.timestamp_ms
+        since = self._now_ms - self._read.get(CHECKPOINT_MS)
+        yield from (time for time in last.values() if time >= since)
 
     def _remove_orphans(self) -> int:
         if not self._read.get(ORPHANS_ENABLED):

@@ -213,7 +213,7 @@ def apply(
             row = {**new[number], "v": moment * 10 + place}
             old = rows.pop(number, None)
             if old is not None:
-                told.append({"op": "delete", **old})
+                told.append({"op": "delete", **(old if place % 2 else key(number))})
             if place % 3:
                 told.append({"op": "insert", **row})
                 rows[number] = row

@@ -116,11 +116,26 @@ def test_old_rows_that_are_not_told_are_found_in_any_partition(spark, lake, name
     ):
         with pytest.raises(FrazilError, match=told):
             keyed.table.ingest(frame(spark, *changes), order="ts")
-    with pytest.raises(Unsupported, match="update without its old row"):
-        keyed.table.ingest(
-            frame(spark, ("-U", 1, 0, "y", "us"), ("+U", 1, 0, "z", "us"), ("+U", 1, 3, "z", "us")), order="ts"
-        )
     assert keyed.versions == before
+    keyed.check(spark)
+    some = [("-U", 1, 0, "y", "us"), ("+U", 1, 0, "z", "ap"), ("+U", 1, 3, "z", "us"), ("-U", 2, 4, "old", "us")]
+    keyed.table.ingest(frame(spark, *some, ("+U", 2, 41, "moved", None)), order="ts")
+    keyed.rows |= {0: (0, "z", "ap"), 3: (3, "z", "us"), 41: (41, "moved", None)}
+    del keyed.rows[4]
+    keyed.check(spark)
+
+
+def test_deletes_may_tell_the_key_alone_wherever_their_rows_are(spark, lake, name):
+    keyed = Keyed(lake, name, ["region"]).filled(6)
+    keys_alone = [("d", 1, key, None, None) for key in (0, 1, 77)]
+    keyed.table.ingest(frame(spark, *keys_alone).drop("ts"))
+    for gone in (0, 1):
+        del keyed.rows[gone]
+    keyed.check(spark)
+    told = [("d", 1, 2, None, None), ("-U", 1, 3, "old", "eu"), ("+U", 1, 3, "new", "us"), ("c", 1, 8, "a", "eu")]
+    keyed.table.ingest(frame(spark, *told), order="ts")
+    del keyed.rows[2]
+    keyed.rows |= {3: (3, "new", "us"), 8: (8, "a", "eu")}
     keyed.check(spark)
 
 

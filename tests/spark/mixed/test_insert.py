@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from pyspark.sql import functions
 
 from frazil.errors import FrazilError
 from frazil.mixed.file_names import FileType, parse_base, parse_change
@@ -99,6 +100,15 @@ def test_rows_of_a_batch_are_written_once(spark, lake, name):
         keyed.table.append(frame(spark, (1, "a", "eu")), batch_id="monday")
         frame(spark, (2, "b", "eu")).writeTo(name).option("batch-id", "tuesday").append()
     keyed.rows = {1: (1, "a", "eu"), 2: (2, "b", "eu")}
+    keyed.check(spark)
+    named = frame(spark, (3, "c", "eu")).writeTo(name).option("batch-id", "friday")
+    for overwrite in (named.overwritePartitions, lambda: named.overwrite(functions.lit(True))):
+        with pytest.raises(FrazilError, match="an overwrite takes no batch-id"):
+            overwrite()
+    unkeyed = f"{name}_unkeyed"
+    lake.create_table(unkeyed.removeprefix("lake."), "id BIGINT, name STRING, region STRING", format="mixed")
+    with pytest.raises(FrazilError, match="has no primary key"):
+        frame(spark, (3, "c", "eu")).writeTo(unkeyed).option("batch-id", "friday").append()
     keyed.check(spark)
 
 

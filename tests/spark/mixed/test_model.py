@@ -76,7 +76,7 @@ class OnSpark(Modelled):
                 told.append({"op": "+I", "place": place, **new})
                 self.rows[key] = new
             elif self.random.random() < 0.4:
-                told.append({"op": "-D", "place": place, **old})
+                told.append({"op": "-D", "place": place, **self.as_told(old)})
                 del self.rows[key]
             else:
                 told += [{"op": "-U", "place": place, **old}, {"op": "+U", "place": place, **new}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.errors import InvalidArgument
+from frazil.errors import InvalidArgument, Unsupported
 from tests.mixed.tables import row
 from tests.spark.optimize.conftest import NAMES, SCHEMA, rows_of
 
@@ -129,3 +129,12 @@ def test_what_cannot_be_meant_is_refused(call, made):
             call("optimize", arguments, OPTIMIZED)
     with pytest.raises(Exception, match="nope"):
         call("optimize", "table => 'db.nope'", OPTIMIZED)
+
+
+@pytest.mark.parametrize(
+    "procedure", ["expire_snapshots", "remove_orphan_files", "rewrite_data_files", "rewrite_position_delete_files"]
+)
+def test_procedures_that_a_mixed_table_does_not_have_point_to_the_one_that_does_it(spark, made, procedure):
+    table = made("keyed")
+    with pytest.raises(Unsupported, match=r"is not for mixed tables.*system\.optimize"):
+        spark.sql(f"CALL lake.system.{procedure}(table => '{table.identifier}')")

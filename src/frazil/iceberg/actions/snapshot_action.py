@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 from frazil import ambient
 from frazil.errors import InvalidArgument
@@ -21,6 +21,7 @@ from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.summary import change_summary, with_totals
 from frazil.iceberg.transaction import Transaction
 from frazil.iceberg.updates import AddSnapshot, SetSnapshotRef, Update
+from frazil.model.property_text import property_text
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ class SnapshotAction(Action):
         self._staged_only = True
         return self
 
-    def set(self, key: str, value: str) -> Self:
-        """Add a property to the snapshot's summary."""
-        self._summary[key] = value
+    def set(self, key: str, value: Any) -> Self:
+        """Add a property to the snapshot's summary; numbers and booleans are written as Iceberg writes them."""
+        self._summary[key] = property_text(key, value)
         return self
 
     def parent(self, metadata: TableMetadata) -> Snapshot | None:

@@ -10,6 +10,7 @@ from frazil.iceberg import properties as props
 from frazil.iceberg.actions.action import Action, Context, Staged
 from frazil.iceberg.transaction import Transaction
 from frazil.iceberg.updates import RemoveProperties, SetProperties, Update, UpgradeFormatVersion
+from frazil.model.property_text import property_text
 from frazil.model.schema import Schema
 
 
@@ -27,7 +28,9 @@ class UpdateProperties(Action):
 
     def set(self, name: str, value: Any) -> Self:
         """Set a property; numbers and booleans are written as Iceberg writes them."""
-        text = _text(name, value)
+        if value is None:
+            raise InvalidArgument(f"property {name} is set to None", hint="remove it instead")
+        text = property_text(name, value)
         if name == props.FORMAT_VERSION:
             if not (text.isascii() and text.isdecimal()):
                 raise InvalidArgument(f"format-version {text!r} is not a version", hint="use 2 or 3")
@@ -67,12 +70,6 @@ class UpdateProperties(Action):
         if removed:
             updates.append(RemoveProperties(removed))
         return Staged(tuple(updates))
-
-
-def _text(name: str, value: Any) -> str:
-    if value is None:
-        raise InvalidArgument(f"property {name} is set to None", hint="remove it instead")
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _both(name: str) -> InvalidArgument:

@@ -18,12 +18,14 @@ from frazil.lance.rebase import Change
 from frazil.lance.rows import rows_as
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import FileTarget, removing, write_fragments
+from frazil.model.property_text import property_texts
 
 
 def append(
     history: History, version: LanceVersion, rows: Any, properties: Mapping[str, str] | None = None
 ) -> LanceVersion:
     """Add rows."""
+    properties = property_texts(properties)
     fragments = write_fragments(history.store, FileTarget.of(version), rows_as(rows, version.arrow_schema))
     return append_fragments(history, version, fragments, properties)
 
@@ -36,7 +38,7 @@ def append_fragments(
 ) -> LanceVersion:
     """Add fragments that were written for a version of the table, maybe by workers."""
     transaction = new_transaction(version.version, append=Append(fragments=fragments))
-    transaction.transaction_properties.update(properties or {})
+    transaction.transaction_properties.update(property_texts(properties))
     found = commit_attempt(history, Attempt(Change(transaction, version), list(fragments)))
     assert found is not None
     return found
@@ -51,6 +53,7 @@ def overwrite(
 ) -> LanceVersion:
     """Replace all rows, and the schema if another one is given."""
     part = None if schema is None else Manifest(fields=new_fields(schema, next_field_id(version)))
+    properties = property_texts(properties)
     target = FileTarget.of(version)
     if part is not None:
         target = FileTarget(version.folder, schema_bytes(part), version.file_version)
@@ -76,6 +79,6 @@ def overwrite_fragments(
         for key, value in version.manifest.schema_metadata.items():
             body.schema_metadata[key] = value
     transaction = new_transaction(version.version, overwrite=body)
-    transaction.transaction_properties.update(properties or {})
+    transaction.transaction_properties.update(property_texts(properties))
     with removing(history.store, history.folder, fragments):
         return commit(history, Change(transaction, version, keeps_columns=schema is None))

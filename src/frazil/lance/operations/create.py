@@ -19,6 +19,7 @@ from frazil.lance.rows import rows_as
 from frazil.lance.schema import column_entries, tree
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import FileTarget, removing, write_fragments
+from frazil.model.property_text import property_texts
 
 DEFAULT_FILE_VERSION = "2.2"
 
@@ -58,7 +59,7 @@ def first_manifest(
         manifest.schema_metadata[key.decode()] = value
     column_entries(tree(manifest.fields), VERSIONS[file_version])
     manifest.data_format.file_format, manifest.data_format.version = "lance", file_version
-    manifest.config.update(config or {})
+    manifest.config.update(property_texts(config))
     if stable_row_ids:
         enable_stable_row_ids(manifest)
     return manifest

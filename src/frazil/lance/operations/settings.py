@@ -11,6 +11,7 @@ from frazil.lance.proto.messages import Restore, UpdateConfig, UpdateMap, Update
 from frazil.lance.rebase import Change
 from frazil.lance.vectors import refuse_vectors
 from frazil.lance.version import LanceVersion
+from frazil.model.property_text import property_texts
 
 Changes = Mapping[str, str | None]
 
@@ -42,10 +43,10 @@ def update_settings(
 
 
 def _updates(changes: Changes) -> UpdateMap:
-    for key, value in changes.items():
-        if not all(isinstance(text, str | None) for text in (key, value)):
-            raise InvalidArgument(f"{key!r}: {value!r} is no setting", hint="keys and values are text")
-    return UpdateMap(update_entries=[UpdateMapEntry(key=key, value=value) for key, value in changes.items()])
+    kept = property_texts({key: value for key, value in changes.items() if value is not None})
+    gone = property_texts({key: "" for key, value in changes.items() if value is None})
+    entries = [UpdateMapEntry(key=key, value=None if key in gone else kept[key]) for key in changes]
+    return UpdateMap(update_entries=entries)
 
 
 def restore(history: History, version: LanceVersion, number: int) -> LanceVersion:

@@ -15,6 +15,7 @@ from frazil.lance.operations.append import append_fragments, overwrite_fragments
 from frazil.lance.table import LanceTable
 from frazil.lance.version import LanceVersion
 from frazil.lance.write import FileTarget, remove_job
+from frazil.model.property_text import property_texts
 from frazil.spark.changes.builder import any_bridge
 from frazil.spark.lance.handle import current
 from frazil.spark.lance.insert import insert
@@ -31,7 +32,7 @@ APPEND, ALL = "append", "truncate"
 
 def write_frame(table: LanceTable, rows: DataFrame, mode: str, properties: Mapping[str, str] | None) -> LanceVersion:
     """Add the rows of a DataFrame, or put them in the place of all that there are."""
-    told = dict(properties or {})
+    told = property_texts(properties)
     if is_connect(rows.sparkSession):
         return _on_connect(table, rows, mode, told)
     bridge = any_bridge(rows.sparkSession)

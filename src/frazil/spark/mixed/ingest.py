@@ -15,6 +15,7 @@ from frazil.iceberg.row_changes import RowChanges
 from frazil.mixed.operations import Operation
 from frazil.mixed.properties import UPSERT_ENABLED
 from frazil.mixed.table import MixedTable
+from frazil.model.property_text import property_texts, text_or_none
 from frazil.spark.changes.builder import any_bridge
 from frazil.spark.changes.once import made_once
 from frazil.spark.mixed.handle import MixedHandle, current
@@ -53,7 +54,7 @@ def ingest(bridge: Bridge, handle: MixedHandle, options: Mapping[str, str], rows
         done = _apply(target, fitted, order, options)
     else:
         with made_once(fitted, bridge.classes) as made:
-            if _upserts(target) or lacks_old_rows(made, _TOLD):
+            if _upserts(target) or lacks_old_rows(made, _TOLD, target):
                 places = {name: f"{_WHEN}{place}" for place, name in enumerate(order)}
                 done = apply_net(bridge, handle, target, made, _TOLD, places, options)
             else:
@@ -157,5 +158,6 @@ def _handle(table: MixedTable) -> MixedHandle:
 
 
 def _named(batch: str | None, properties: Mapping[str, str] | None) -> dict[str, str]:
-    told = {f"{PROPERTY}{key}": text for key, text in (properties or {}).items()}
-    return told if batch is None else {**told, BATCH: batch}
+    told = {f"{PROPERTY}{key}": text for key, text in property_texts(properties).items()}
+    name = text_or_none("batch_id", batch)
+    return told if name is None else {**told, BATCH: name}

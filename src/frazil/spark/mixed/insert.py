@@ -14,7 +14,7 @@ from frazil.spark.mixed.again import rows_of, until_committed
 from frazil.spark.mixed.handle import MixedHandle
 from frazil.spark.mixed.layout import by_key, gathered, own_columns
 from frazil.spark.mixed.overwrite import overwrite_matching, overwrite_partitions
-from frazil.spark.mixed.target import Target, batch_of, read_point, summary_of
+from frazil.spark.mixed.target import Target, batch_of, read_point, refuse_batch, summary_of
 from frazil.spark.mixed.told import DELETE, INSERT, GoingAndComing, NewRows, Replacements
 from frazil.spark.mixed.write import write_changes
 from frazil.spark.options import folded
@@ -49,6 +49,7 @@ def insert(
     if mode == "append":
         done = (upsert if handle.replaces_by_key else append)(bridge, handle, rows, options)
     else:
+        refuse_batch(options, "an overwrite")
         where: Expression = row_filter(conditions, handle.schema) if mode == "overwrite" else AlwaysTrue()
         is_dynamic = folded(options).get("overwrite-mode") == "dynamic" and isinstance(where, AlwaysTrue)
         if mode == "dynamic" or is_dynamic:

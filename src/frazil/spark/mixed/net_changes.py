@@ -1,4 +1,5 @@
-"""Change data without old rows, for tables whose partitions do not follow from the key: old rows are read.
+"""Change data that does not tell how old rows were, for tables whose partitions do not follow from the key: old rows
+are read.
 
 What is left of all changes of a key is its last one. Rows that have one of the keys go, wherever they are, and those of
 last changes that bring one come.
@@ -26,15 +27,17 @@ if TYPE_CHECKING:
 _LAST = "__frazil_last"
 
 
-def lacks_old_rows(rows: DataFrame, operation: str) -> bool:
-    """Whether there are updates, and of none of them the old row."""
-    [[new, old]] = rows.selectExpr(
-        *(
-            f"coalesce(bool_or(lower({operation}) IN ({_texts(kind)})), false)"
-            for kind in (Operation.UPDATE_AFTER, Operation.UPDATE_BEFORE)
-        )
-    ).collect()
-    return bool(new and not old)
+def lacks_old_rows(rows: DataFrame, operation: str, target: Target) -> bool:
+    """Whether there are updates of a key without the old row, or deletes: these may tell no more than the key."""
+    from pyspark.sql import functions
+
+    keys = [functions.col(quoted_name(key.name)) for key in target.keys]
+    counts = {
+        name: functions.count_if(is_word(operation, kind))
+        for name, kind in (("n", Operation.UPDATE_AFTER), ("o", Operation.UPDATE_BEFORE), ("d", Operation.DELETE))
+    }
+    counted = rows.groupBy(*keys).agg(*(count.alias(name) for name, count in counts.items()))
+    return not counted.where("n <> o OR d > 0").isEmpty()
 
 
 def apply_net(
@@ -110,7 +113,3 @@ def _refuse_ties(
     found = grouped.where("n > 1 AND NOT (n = 2 AND old = 1 AND new = 1)").limit(1).collect()
     if found:
         raise unclear_order(names, list(found[0])[: len(names)], shown)
-
-
-def _texts(kind: Operation) -> str:
-    return ", ".join(f"'{word}'" for word in words_for(kind))

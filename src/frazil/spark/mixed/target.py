@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frazil.errors import CommitConflict
+from frazil.errors import CommitConflict, Unsupported
 from frazil.iceberg.table import IcebergTable
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import columns_of_changes, key_fields, partitioned_by_key
@@ -89,6 +89,15 @@ def batch_of(options: Mapping[str, str]) -> str | None:
     if QUERY_ID in told:
         return f"{told[QUERY_ID]}:{told[EPOCH_ID]}"
     return folded(options).get(BATCH)
+
+
+def refuse_batch(options: Mapping[str, str], what: str) -> None:
+    """Refuse the name of a batch where nobody would ask whether it was written before."""
+    if BATCH in folded(options):
+        raise Unsupported(
+            f"{what} takes no {BATCH}",
+            hint=f"leave it out: an overwrite can be repeated; {BATCH} is for rows that are added to keyed tables",
+        )
 
 
 def last_batch(table: MixedTable, query: str) -> int:

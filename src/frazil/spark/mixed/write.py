@@ -20,13 +20,19 @@ from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.portable import without_history
 from frazil.iceberg.row_changes import RowChanges
-from frazil.iceberg.write import remove_files
+from frazil.iceberg.write import abandoning
 from frazil.io import location as locations
 from frazil.io.store import Store
 from frazil.mixed.commit import commit_changes
 from frazil.mixed.file_names import transaction_of
 from frazil.mixed.operations import Operation
-from frazil.mixed.transactions import ReadPoint, abandon_transaction, begin_transaction, committed_batch
+from frazil.mixed.transactions import (
+    ReadPoint,
+    abandon_transaction,
+    abandoning_unwritten,
+    begin_transaction,
+    committed_batch,
+)
 from frazil.mixed.writer import Changes, ChangeWriter
 from frazil.spark.mixed.target import Target
 from frazil.spark.mixed.told import Told
@@ -169,15 +175,10 @@ def write_changes(
     transaction = begin_transaction(base, change, batch or "")
     work = WriteChanges(change.store, without_history(change.metadata), transaction, told)
     files: list[DataFile] = []
-    try:
+    with abandoning_unwritten(base, change, transaction), abandoning(change.store, files):
         written = run_tasks(rows, work, change.store, change.location)
         files += [file for one in written for file in one.files]
         check(files)
-    except BaseException:
-        remove_files(change.store, files)
-        with suppress(FrazilError):
-            abandon_transaction(base, change, transaction)
-        raise
     if not files:
         abandon_transaction(base, change, transaction)
         return RowChanges()

@@ -75,7 +75,8 @@ def _run_for(procedure: Procedure, table: Any) -> Run:
     if procedure.name not in known:
         raise Unsupported(
             f"{procedure.name} is not for {table.format} tables such as {table.identifier}",
-            hint=f"there are {', '.join(sorted(known)) or 'none'} for them",
+            hint="CALL lake.system.optimize(table => ...) does what is due for tables of all formats"
+            + (f"; for these there are {', '.join(sorted(known))} as well" if known else ""),
         )
     return known[procedure.name]
 

@@ -79,6 +79,11 @@ def settings_of(handle: IcebergHandle, options: Mapping[str, str], spark: SparkS
     def chosen(name: str) -> str | None:
         return given.get(name, conf(f"spark.sql.iceberg.{name}"))
 
+    if "batch-id" in given:
+        raise Unsupported(
+            f"rows are not written once by their batch-id to {handle.name}: it has no primary key",
+            hint="leave it out; streams, and table.append(rows, batch_id=...) of a mixed table, write each batch once",
+        )
     properties = dict(metadata.properties)
     for option, name in _REPLACED.items():
         if (text := chosen(option)) is not None:

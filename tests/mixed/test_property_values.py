@@ -1,0 +1,113 @@
+"""What users give as names, properties and comments, and what is no text: it must not get into metadata."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+import frazil
+from frazil.catalog.mixed_folder import open_mixed_folder
+from frazil.errors import FrazilError, InvalidArgument, InvalidSchema
+from frazil.mixed.table import MixedTable
+from tests.mixed.tables import ids_of, new_table, row
+
+DAY = date(2026, 11, 16)
+
+
+def opened(table: MixedTable) -> MixedTable:
+    """The table as another program would open it."""
+    return open_mixed_folder(table.store, table.location, "t")
+
+
+def test_a_batch_named_by_a_number_is_written_once_under_its_text() -> None:
+    table = new_table()
+    table.append([row(1)], batch_id=5)  # type: ignore[arg-type]
+    table.append([row(1)], batch_id="5")
+    assert ids_of(opened(table)) == [1]
+
+
+@pytest.mark.parametrize("batch", [DAY, b"a", ("a",)])
+def test_a_batch_that_is_no_text_is_refused_and_nothing_is_written(batch: Any) -> None:
+    table = new_table()
+    for write in (
+        lambda: table.append([row(1)], batch_id=batch),
+        lambda: table.upsert([row(1)], batch_id=batch),
+        lambda: table.delete_keys([{"id": 1}], batch_id=batch),
+        lambda: table.ingest([{"op": "i", **row(1)}], batch_id=batch),
+    ):
+        with pytest.raises(InvalidArgument, match="batch_id is"):
+            write()
+    assert opened(table).snapshots == ()
+
+
+@pytest.mark.parametrize("key", [("id",), ()])
+def test_properties_of_snapshots_are_text(key: tuple[str, ...]) -> None:
+    table = new_table(primary_key=key)
+    table.append([row(1)], snapshot_properties={"run": 7, "again": False})  # type: ignore[dict-item]
+    found = opened(table)
+    store = found.base_store if found.change_store is None else found.change_store
+    assert store.current_snapshot is not None
+    assert (store.current_snapshot.summary["run"], store.current_snapshot.summary["again"]) == ("7", "false")
+    before = len(found.snapshots)
+    with pytest.raises(InvalidArgument, match="run is"):
+        table.append([row(2)], snapshot_properties={"run": DAY})  # type: ignore[dict-item]
+    assert len(opened(table).snapshots) == before
+
+
+def test_a_signature_is_text() -> None:
+    table = new_table()
+    table.begin_transaction(5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument):
+        table.begin_transaction(DAY)  # type: ignore[arg-type]
+    assert len(opened(table).snapshots) == 1
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "mixed", "lance"])
+def test_properties_of_tables_and_their_writes_are_text_in_every_format(kind: str, tmp_path: Any) -> None:
+    lake = frazil.connect(tmp_path)
+    given: Any = {"a.number": 7, "a.flag": True}
+    table: Any = lake.create_table("db.t", "id BIGINT, name STRING", format=kind, properties=given)
+    table.append([{"id": 1, "name": "a"}], snapshot_properties={"run": 7})
+    with pytest.raises(InvalidArgument):
+        table.append([{"id": 2, "name": "a"}], snapshot_properties={"run": DAY})
+    with pytest.raises(InvalidArgument):
+        lake.create_table("db.other", "id BIGINT", format=kind, properties={"day": DAY})  # type: ignore[dict-item]
+    if kind == "lance":
+        table.update_properties({"b.number": 8})
+        with pytest.raises(InvalidArgument):
+            table.update_properties({"day": DAY})
+    else:
+        table.update_properties().set("b.number", 8).commit()
+        with pytest.raises(InvalidArgument):
+            table.update_properties().set("day", DAY)
+    found: Any = frazil.connect(tmp_path).table("db.t")
+    assert [found.properties[name] for name in ("a.number", "a.flag", "b.number")] == ["7", "true", "8"]
+    assert found.scan().count() == 1
+
+
+def test_comments_of_columns_and_retention_of_refs_are_checked(tmp_path: Any) -> None:
+    table: Any = frazil.connect(tmp_path).create_table("db.t", "id BIGINT")
+    table.append([{"id": 1}])
+    with pytest.raises(InvalidSchema, match="comment"):
+        table.update_schema().add_column("other", "long", doc=5).commit()
+    for keep in (True, 1.5, "2", 0):
+        with pytest.raises(InvalidArgument, match="retention"):
+            table.manage_refs().create_branch("b", min_snapshots_to_keep=keep)
+    assert frazil.connect(tmp_path).table("db.t").scan().count() == 1
+
+
+def test_metadata_that_could_not_be_read_is_never_published(tmp_path: Any) -> None:
+    """Whatever gets past the checks: a summary that is no text, and one that no JSON can hold."""
+    table: Any = frazil.connect(tmp_path).create_table("db.t", "id BIGINT")
+    table.append([{"id": 1}])
+    for value in (5, float("nan"), object()):
+        action = table.new_append()
+        action._summary["x"] = value
+        with pytest.raises(InvalidArgument, match="cannot be read"):
+            action.commit()
+    found: Any = frazil.connect(tmp_path).table("db.t")
+    assert (found.scan().count(), len(found.snapshots)) == (1, 1)
+    with pytest.raises(FrazilError):
+        found.snapshot(5)
