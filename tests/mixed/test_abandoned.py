@@ -65,7 +65,7 @@ def test_a_commit_that_may_be_in_is_waited_for(
 
     table = new_table()
     with monkeypatch.context() as patched:
-        patched.setattr("frazil.mixed.write.commit_changes", fail)
+        patched.setattr("frazil.mixed.commit.AppendChanges.stage", fail)
         with pytest.raises(type(error)):
             table.append([row(1)])
     assert (waited_for(table) == set()) is is_abandoned

@@ -49,7 +49,7 @@ def test_an_unkeyed_table_has_one_store(tmp_path: Path, layout: str) -> None:
     assert not found.is_keyed
     assert ids_of(found) == [1]
     assert len(list(tmp_path.rglob("metadata"))) == 1
-    with pytest.raises(Unsupported, match="no change store"):
+    with pytest.raises(Unsupported, match="no primary key"):
         found.upsert([row(1)])
 
 
