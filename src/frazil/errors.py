@@ -239,3 +239,9 @@ class CatalogError(FrazilError):
 
     code = "CATALOG_ERROR"
     retryable = True
+
+
+MAY_BE_COMMITTED = (CommitStateUnknown, StoreError, CatalogError, SnapshotNotFound)
+"""Errors of a commit after which it may be in the table, so that nothing is cleaned up: its answer was lost, or what it
+made was looked for in a state that somebody else loaded.
+"""

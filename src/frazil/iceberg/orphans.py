@@ -154,6 +154,7 @@ def _subtract_all(listing: _Listing, store: Store, committer: Committer, search:
             break
         for needed in _in_groups(_needed(store, state, known)):
             listing.subtract(needed)
+        listing.keep_metadata(state)
         problems += listing.subtract_other_tables(state)
         known.update(snapshot.snapshot_id for snapshot in state.metadata.snapshots)
         seen = state.metadata_location
@@ -283,6 +284,15 @@ class _Listing:
                     self.left[prefix] = table.filter(pc.invert(known))
                 elif pc.any(known).as_py():
                     self.doubts.append((told, prefix, table["key"].filter(known).combine_chunks()))
+
+    def keep_metadata(self, state: TableState) -> None:
+        """Take off what has the name of a metadata file of the table: the catalog may spell its folder otherwise, by a
+        link or as it was before the table moved.
+        """
+        names = {file.rpartition("/")[2] for file in _metadata_files(state)} | {"version-hint.text"}
+        for prefix, table in self.left.items():
+            last = pc.replace_substring_regex(table["key"], r"(?s)^.*/", "")
+            self.left[prefix] = table.filter(pc.invert(pc.is_in(last, value_set=pa.array(sorted(names), pa.string()))))
 
     def subtract_other_tables(self, state: TableState) -> list[str]:
         """Take off the files of other tables that have their metadata in this table's folder; which those are."""

@@ -11,16 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from frazil import ambient
-from frazil.errors import (
-    CatalogError,
-    CommitConflict,
-    CommitFailed,
-    CommitStateUnknown,
-    FileMissing,
-    FrazilError,
-    InvalidArgument,
-    StoreError,
-)
+from frazil.errors import MAY_BE_COMMITTED, CommitConflict, CommitFailed, FileMissing, FrazilError, InvalidArgument
 from frazil.iceberg import properties as props
 from frazil.iceberg.actions.action import Action, Context, used_files
 from frazil.iceberg.committer import Committer, TableState
@@ -123,7 +114,7 @@ class Transaction:
                 if attempt >= retries or ambient.now_ms() >= deadline:
                     self._abandon()
                     raise
-            except (CommitStateUnknown, StoreError, CatalogError):
+            except MAY_BE_COMMITTED:
                 raise  # what was written may be live: nothing is cleaned up
             except FrazilError:
                 self._abandon()  # a definite refusal

@@ -127,6 +127,8 @@ def commit_upsert(
     action = table.new_row_delta().to_branch(branch)
     if not has_rows(table, branch):
         action.validate_from(None).validate_no_conflicting_data()
+    if any(not table.metadata.spec(file.spec_id).is_unpartitioned for file in deletes):
+        action.validate_partitioning(table.metadata.partition_specs)
     for file in files:
         action.add_rows(file)
     for file in deletes:

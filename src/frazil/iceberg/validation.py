@@ -5,7 +5,7 @@ Every check looks at the snapshots between the one the change was worked out fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -43,7 +43,9 @@ class ReadPoint:
     def since(self, context: Context, parent: Snapshot | None) -> list[Snapshot]:
         """The snapshots up to the parent that the change does not know, the newest first."""
         found: list[Snapshot] = []
+        oldest: Snapshot | None = None
         for snapshot in context.history(None if parent is None else parent.snapshot_id):
+            oldest = snapshot
             if snapshot.snapshot_id == self.snapshot_id:
                 return found
             if snapshot.snapshot_id not in self.own:
@@ -52,6 +54,11 @@ class ReadPoint:
             raise CommitConflict(
                 f"snapshot {self.snapshot_id}, from which the change was worked out, is no longer in the history",
                 hint="it expired or was rolled back; read the table again and repeat the change",
+            )
+        if oldest is not None and oldest.parent_snapshot_id is not None:
+            raise CommitConflict(
+                "the change was worked out from an empty table, and not all that happened since is in the history",
+                hint="snapshots expired; read the table again and repeat the change",
             )
         return found
 
@@ -132,15 +139,21 @@ def no_new_deletes(
 
 
 def no_new_deletes_for(
-    context: Context, snapshots: Iterable[Snapshot], files: Iterable[DataFile], *, rewritten_as: int | None = None
+    context: Context,
+    snapshots: Iterable[Snapshot],
+    files: Iterable[DataFile],
+    *,
+    rewritten_as: int | None = None,
+    new: Sequence[DataFile] = (),
 ) -> None:
     """No deletes were added that apply to these data files: replacing the files would bring the rows back.
 
-    `rewritten_as` is the data sequence number of the new files: younger equality deletes find their rows as well.
+    `rewritten_as` is the data sequence number of the `new` files: younger equality deletes find their rows as well, if
+    they reach them.
     """
     added = list(changed_entries(context, _doing(snapshots, ADDS_DELETES), DELETES, (Status.ADDED,)))
     if rewritten_as is not None:
-        added = [part.filter(~_equality_after(part, rewritten_as)) for part in added]
+        added = [part.filter(~_finds_again(context, part, rewritten_as, new)) for part in added]
     if not any(map(len, added)):
         return
     for data in _by_spec(context, files):
@@ -149,10 +162,17 @@ def no_new_deletes_for(
             _refuse(data, np.diff(applied.offsets) > 0, "a concurrent commit deleted rows of a file that is replaced")
 
 
-def _equality_after(entries: Entries, sequence_number: int) -> Mask:
+def _finds_again(context: Context, entries: Entries, sequence_number: int, new: Sequence[DataFile]) -> Mask:
+    """Equality deletes that apply to new files of this sequence number as they did to the old ones: they are younger,
+    reach all partitions or are of the same spec, and the new files have the columns they go by.
+    """
+    if not entries.spec.is_unpartitioned and any(file.spec_id != entries.spec.spec_id for file in new):
+        return np.zeros(len(entries), dtype=np.bool_)
     equality: Mask = entries.numpy(ids.CONTENT) == Content.EQUALITY_DELETES
     later: Mask = entries.numpy(ids.SEQUENCE_NUMBER) > sequence_number
-    return equality & later
+    known = {field.id for field in context.metadata.current_schema.all_fields()}
+    keys = entries.column(ids.EQUALITY_IDS).to_pylist()
+    return equality & later & np.array([known.issuperset(one or ()) for one in keys], dtype=np.bool_)
 
 
 def files_exist(

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from frazil import ambient
-from frazil.errors import CatalogError, CommitStateUnknown, FrazilError, InvalidSchema, StoreError
+from frazil.errors import MAY_BE_COMMITTED, FrazilError, InvalidSchema
 from frazil.iceberg import properties as props
 from frazil.iceberg.data_file import Content, DataFile, partition_key
 from frazil.iceberg.data_locations import data_location
@@ -198,7 +198,7 @@ def removing(store: Store, files: Iterable[DataFile]) -> Iterator[None]:
     """Remove written files if their commit was definitely refused; after any other error they may be live."""
     try:
         yield
-    except (CommitStateUnknown, StoreError, CatalogError):
+    except MAY_BE_COMMITTED:
         raise
     except FrazilError:
         remove_files(store, files)

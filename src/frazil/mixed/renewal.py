@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from frazil.errors import CatalogError, CommitConflict, CommitStateUnknown, FrazilError, StoreError
+from frazil.errors import MAY_BE_COMMITTED, CommitConflict, FrazilError
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.write import remove_files
 from frazil.io.store import Store
@@ -40,7 +40,7 @@ class Renewal:
         for left in range(self.most, -1, -1):
             try:
                 return attempt(transaction_id, files)
-            except (CommitStateUnknown, StoreError, CatalogError):
+            except MAY_BE_COMMITTED:
                 raise  # the files may be live
             except FrazilError as error:
                 if not left or not isinstance(error, CommitConflict):

@@ -115,6 +115,12 @@ def test_schema_evolution(spark, table):
     assert (77, "m", 8) in rows(table, "id", "a", "extra")
 
 
+def test_rows_of_a_list_may_have_different_columns(spark, table):
+    merge = table.merge([{"id": 1}, {"a": "given", "id": 2}], "id", spark=spark)
+    merge.when_matched_update({"a": "s.a"}).execute()
+    assert {(1, None), (2, "given")} <= set(rows(table, "id", "a"))
+
+
 def test_on_a_branch(spark, table):
     table.manage_refs().create_branch("b").commit()
     table.update({"a": "'x'"}, spark=spark, branch="b")

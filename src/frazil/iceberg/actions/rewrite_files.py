@@ -87,6 +87,8 @@ class RewriteFiles(FileChanges):
             self.check_row_ids(context, since)
         if any(file.data_sequence_number is not None for file in self._added_deletes):
             self.check_own_numbers(context, parent)
-        validation.no_new_deletes_for(context, since, self._replaced_data, rewritten_as=self._sequence_number)
+        validation.no_new_deletes_for(
+            context, since, self._replaced_data, rewritten_as=self._sequence_number, new=self._added_data
+        )
         validation.files_exist(context, since, {file.file_path for file in self._replaced_data} | self._referenced)
         validation.no_new_vectors(context, since, self.named_by_deletes)

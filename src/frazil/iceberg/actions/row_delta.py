@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self
 
+from frazil.errors import CommitConflict
 from frazil.iceberg import validation
 from frazil.iceberg.actions.action import Context
 from frazil.iceberg.actions.isolated_changes import FilteredChanges
@@ -13,6 +14,7 @@ from frazil.iceberg.file_filter import FileFilter
 from frazil.iceberg.snapshot import APPEND, DELETE, OVERWRITE, Snapshot
 from frazil.iceberg.transaction import Transaction
 from frazil.model.expressions import AlwaysTrue
+from frazil.model.partition import PartitionSpec
 
 
 class RowDelta(FilteredChanges):
@@ -24,6 +26,7 @@ class RowDelta(FilteredChanges):
         self._check_deleted_files = False
         self._removed_data: list[DataFile] = []
         self._looked_for: set[str] | None = None
+        self._known_specs: set[int] | None = None
 
     @property
     def operation(self) -> str:
@@ -69,7 +72,18 @@ class RowDelta(FilteredChanges):
         self._check_deleted_files = True
         return self
 
+    def validate_partitioning(self, specs: Iterable[PartitionSpec]) -> Self:
+        """Refuse if the table is partitioned in other ways than these: keys find rows of their own partitions only."""
+        self._known_specs = {spec.spec_id for spec in specs}
+        return self
+
     def validate(self, context: Context, parent: Snapshot | None) -> None:
+        new = {spec.spec_id for spec in context.metadata.partition_specs} - (self._known_specs or set())
+        if self._known_specs is not None and new:
+            raise CommitConflict(
+                "the table was partitioned in another way since the keys were written",
+                hint="load the table again and repeat the change",
+            )
         since = self.since(context, parent)
         if not since:
             return

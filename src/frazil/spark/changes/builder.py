@@ -247,8 +247,16 @@ def _as_frame(rows: Any, spark: SparkSession | None, schema: Schema) -> DataFram
         return frame
     session = active_session() if spark is None else spark
     if isinstance(rows, list):
-        rows = pa.Table.from_pylist(rows) if rows else schema_to_arrow(schema).empty_table()
+        rows = _as_table(rows) if rows else schema_to_arrow(schema).empty_table()
     return session.createDataFrame(rows)
+
+
+def _as_table(rows: list[Any]) -> pa.Table:
+    """Rows with the columns of all of them: Arrow would look at the first one's alone."""
+    if all(isinstance(row, Mapping) for row in rows):
+        names = dict.fromkeys(name for row in rows for name in row)
+        rows = [{**dict.fromkeys(names), **rows[0]}, *rows[1:]]
+    return pa.Table.from_pylist(rows)
 
 
 def _assignments(values: Values, schema: Schema) -> str:

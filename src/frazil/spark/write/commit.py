@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import CatalogError, CommitStateUnknown, FrazilError, StoreError
+from frazil.errors import MAY_BE_COMMITTED, FrazilError
 from frazil.iceberg import properties as props
 from frazil.iceberg.actions.overwrite import OverwriteFiles
 from frazil.iceberg.actions.replace_partitions import ReplacePartitions
@@ -95,7 +95,7 @@ def as_told(action: SnapshotAction, settings: WriteSettings, spark: SparkSession
 
 def was_refused(error: FrazilError) -> bool:
     """Whether a commit that failed so is surely not in the table: what it wrote can go."""
-    return not isinstance(error, CommitStateUnknown | StoreError | CatalogError)
+    return not isinstance(error, MAY_BE_COMMITTED)
 
 
 def engine_summary(spark: SparkSession) -> dict[str, str]:
