@@ -56,6 +56,19 @@ def test_orphan_removal_of_a_moved_table_keeps_the_last_commit(tmp_path: Path) -
     assert frazil.open(str(tmp_path / "copy"), relocate=True).scan().count() == 2
 
 
+def test_orphan_removal_leaves_a_lance_table_alone_that_is_inside_the_folder(tmp_path: Path) -> None:
+    lake = frazil.connect(f"sqlite:///{tmp_path}/lake.db", warehouse=tmp_path)
+    table = lake.create_table("db.t", "id BIGINT", location=str(tmp_path / "t"))
+    table.append([{"id": 1}])
+    inside = lake.create_table("db.v", "id BIGINT", format="lance", location=str(tmp_path / "t/vectors"))
+    inside.append([{"id": 7}])
+    aged(tmp_path)
+    found = table.remove_orphan_files()
+    assert not found.orphan_file_locations
+    assert "another table" in found.problems[0]
+    assert lake.table("db.v").scan().count() == 1
+
+
 def test_a_commit_that_is_in_keeps_its_files_though_its_snapshot_is_not_found(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -42,7 +42,8 @@ _LIST_ROWS = 10_000
 _GROUP_ROWS = 250_000
 _SHOWN = 20
 _TOLD = 5
-_METADATA_FILE = r"(?s)^(?P<root>.*)/metadata/[^/]*\.metadata\.json(?:\.gz)?$"
+_METADATA_FILE = r"(?s)^(?P<root>.*)/(?:metadata/[^/]*\.metadata\.json(?:\.gz)?|_versions/[^/]*\.manifest)$"
+"""Of Iceberg tables, and of Lance tables that are among the files of one."""
 _LAST_LOOKS = 3
 
 
