@@ -50,6 +50,7 @@ def test_orphan_removal_of_a_moved_table_keeps_the_last_commit(tmp_path: Path) -
     table.append([{"id": 1}])
     shutil.copytree(tmp_path / "wh/db/t", tmp_path / "copy")
     moved = frazil.open(str(tmp_path / "copy"), relocate=True)
+    assert isinstance(moved, IcebergTable)
     moved.append([{"id": 2}])
     aged(tmp_path / "copy")
     moved.remove_orphan_files()
