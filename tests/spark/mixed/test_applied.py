@@ -109,10 +109,9 @@ def rows_left(relation: StoreFiles, filters: str) -> Iterator[pa.Table]:
     sets = []
     if has_deletes:
         positions, sequences, numbers = packed.blobs(), packed.longs(), packed.blobs()
-        sets = []
-    for _ in range(packed.integer()):
-        packed.take(16)  # the digest, by which the JVM knows a set
-        sets.append(key_set(packed.take(packed.integer()), fields))
+        for _ in range(packed.integer()):
+            packed.take(16)  # the digest, by which the JVM knows a set
+            sets.append(key_set(packed.take(packed.integer()), fields))
     for path, blob, sequence, mine in zip(paths, positions, sequences, numbers, strict=True):
         rows = pq.read_table(path, partitioning=None)
         kept = np.ones(rows.num_rows, bool) if blob is None else DeletionVector.from_blob(blob).mask(0, rows.num_rows)
