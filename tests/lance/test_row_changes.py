@@ -12,12 +12,20 @@ import pytest
 from frazil.errors import CommitConflict, CommitFailed, InvalidArgument
 from frazil.io.store import Stores
 from frazil.lance.operations.column_values import add_column_files
-from frazil.lance.operations.row_changes import commit_row_changes, rows_by_fragment, with_lineage
+from frazil.lance.operations.row_changes import commit_row_changes, with_lineage
 from frazil.lance.plan import schema_bytes
 from frazil.lance.proto.messages import Manifest
 from frazil.lance.schema import fields_of
 from frazil.lance.write import FileTarget, write_column_files, write_fragments
 from tests.lance.test_table import METADATA, check, made, numbers, opened
+
+
+def rows_by_fragment(addresses):
+    """Row addresses (`_rowaddr`) as ascending offsets, by fragment."""
+    ordered = np.unique(addresses)
+    fragments = (ordered >> np.uint64(32)).astype(np.int64)
+    offsets = (ordered & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    return {int(number): offsets[fragments == number] for number in np.unique(fragments)}
 
 
 @pytest.mark.parametrize("stable", [False, True])

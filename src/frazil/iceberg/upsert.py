@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from frazil.model.schema import Schema
 from frazil.model.transforms import VoidTransform
 
 if TYPE_CHECKING:
+    from frazil.iceberg.actions.row_delta import RowDelta
     from frazil.iceberg.table import IcebergTable
 
 
@@ -58,7 +60,12 @@ def upsert(
     with abandoning(table.store, files):
         deletes = writer.write(batches) if has_rows(table, branch) else []
     with removing(table.store, [*files, *deletes]):
-        return commit_upsert(table, files, deletes, branch, properties)
+        return commit_upsert(table, files, deletes, branch, partial(_tell, properties))
+
+
+def _tell(properties: Mapping[str, str], action: RowDelta) -> None:
+    for key, text in properties.items():
+        action.set(key, text)
 
 
 def _with_columns(rows: Any, names: Sequence[str]) -> Any:
@@ -121,9 +128,12 @@ def commit_upsert(
     files: Sequence[DataFile],
     deletes: Sequence[DataFile],
     branch: str,
-    properties: Mapping[str, str],
+    tell: Callable[[RowDelta], object],
 ) -> RowChanges:
-    """The rows and the deletes, in one commit. It depends on nothing that was read, but for that there was nothing."""
+    """The rows and the deletes, in one commit, of which `tell` says more.
+
+    It depends on nothing that was read, but for that there was nothing.
+    """
     action = table.new_row_delta().to_branch(branch)
     if not has_rows(table, branch):
         action.validate_from(None).validate_no_conflicting_data()
@@ -133,8 +143,7 @@ def commit_upsert(
         action.add_rows(file)
     for file in deletes:
         action.add_deletes(file)
-    for key, text in properties.items():
-        action.set(key, text)
+    tell(action)
     action.commit()
     return RowChanges(
         rows_inserted=sum(file.record_count for file in files),

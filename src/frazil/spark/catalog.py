@@ -38,6 +38,7 @@ class Tables:
         self._seen: dict[str, str] = {}
         bridge.on("listTables", self.list)
         bridge.on("loadTable", self.load)
+        bridge.on("evolveTable", self.evolve)
         bridge.on("createTable", self.create)
         bridge.on("dropTable", self.drop)
         bridge.on("renameTable", self.rename)
@@ -65,11 +66,25 @@ class Tables:
             handle = handle.at_version(version)
         elif micros is not None:
             handle = handle.at_millis(int(micros) // 1000)
-        elif handle.branch == MAIN:
-            handle = handle.audited(self._conf)
+        else:
+            handle = self._audited(handle)
         if version is None and micros is None:
             self._refresh_cached(handle)
         return describe(self._bridge, handle)
+
+    def evolve(self, name: str, changes: str, _c: None) -> str:
+        """A table with the columns that it will have when a command WITH SCHEMA EVOLUTION has written its rows."""
+        parts = json.loads(name)
+        handle = held_table(self._bridge, parts)
+        with table_errors(self._bridge, parts):
+            found = self._audited(resolve(self._lake, parts)) if handle is None else handle
+            evolved = found.evolved(self._bridge, json.loads(changes))
+        if handle is not None:
+            self._bridge.tables.keep(parts[-1], evolved)
+        return describe(self._bridge, evolved)
+
+    def _audited(self, handle: TableHandle) -> TableHandle:
+        return handle.audited(self._conf) if handle.branch == MAIN else handle
 
     def _conf(self, key: str) -> str | None:
         active = self._bridge.jvm.org.apache.spark.sql.classic.SparkSession.active()

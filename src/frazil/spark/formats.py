@@ -29,7 +29,7 @@ from frazil.errors import Unsupported
 from frazil.spark.handles import TableHandle
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from frazil.lake import Lake
     from frazil.spark.definition import Definition
@@ -90,7 +90,9 @@ def handle_of(table: Any) -> TableHandle:
     return format_named(table.format).current(table)
 
 
-def handle_on(table: Any, branch: str) -> TableHandle:
-    """A table at its branch."""
+def handle_on(table: Any, branch: str, spark: SparkSession) -> TableHandle:
+    """A table at its branch; one that the session audits stands for the main one."""
     handle = handle_of(table)
-    return handle if branch == handle.branch else handle.at_branch(branch)
+    if branch != handle.branch:
+        return handle.at_branch(branch)
+    return handle.audited(lambda name: spark.conf.get(name, None))

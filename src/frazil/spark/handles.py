@@ -286,6 +286,10 @@ class TableHandle(ABC):
         """ALTER TABLE, all changes of a statement at once; the table as it is then."""
         self._refuse("cannot be altered")
 
+    def evolved(self, bridge: Bridge, changes: Sequence[Change]) -> TableHandle:
+        """The table with columns that a command needs: committed with its rows where a format can, else at once."""
+        return self.alter(bridge, changes)
+
     def execute(self, bridge: Bridge, change: grammar.Change | grammar.AlterColumn) -> None:
         """A statement of our own grammar."""
         self._refuse(f"has no {type(change).__name__}")
@@ -347,6 +351,10 @@ class Tables:
         """The table that is held under a name, as it is now."""
         held = self._held.get(name)
         return None if held is None else held.now()
+
+    def keep(self, name: str, handle: TableHandle) -> None:
+        """Keep a handle for as long as the table is held that it was made from."""
+        self._held[name].given[handle.key] = handle
 
     def put(self, handle: TableHandle) -> str:
         """Keep a handle; its key."""

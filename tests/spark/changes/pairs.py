@@ -54,6 +54,8 @@ class State:
     at: str = "head"
     """Where main is: at the first `head`, at the `old` snapshot, `ahead` where the branch is, or elsewhere."""
     expired: bool = False
+    defined: frozenset[str] = frozenset()
+    """What was changed of the table's definition."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,17 @@ def _forwarded(state: State) -> State:
     return replace(state, rows=numbered([*HEAD, AHEAD]), at="ahead")
 
 
+def _defining(what: str, run: Callable[[Scene], Any]) -> Pairable:
+    """A change of the table's definition, which can be made once; rows stay as they are."""
+
+    def after(state: State) -> State:
+        if what in state.defined:
+            raise Refused
+        return replace(state, defined=state.defined | {what})
+
+    return Pairable(run, after)
+
+
 _ALL = {"rewrite-all": "true"}
 COMMANDS: dict[str, Pairable] = {
     "append": _changing(model.append((73, 35, 1), (74, 20, 0))),
@@ -243,6 +256,12 @@ COMMANDS: dict[str, Pairable] = {
     "expire files": Pairable(_expire, _expired, "frazil.iceberg.actions.expire_snapshots.delete_files"),
     "orphans": Pairable(
         lambda at: at.table.remove_orphan_files(), lambda state: state, "frazil.iceberg.orphans.delete_files"
+    ),
+    "repartition": _defining("bucket", lambda at: at.table.update_spec().add_field("bucket(2, id)").commit()),
+    "unpartition": _defining("part", lambda at: at.table.update_spec().remove_field("part").commit()),
+    "add column": _defining("more", lambda at: at.table.update_schema().add_column("more", "string").commit()),
+    "widen column": Pairable(
+        lambda at: at.table.update_schema().update_column("part", "long").commit(), lambda state: state
     ),
     "rollback": Pairable(lambda at: at.table.rollback_to_snapshot(at.old), _rolled_back),
     "cherry-pick": Pairable(lambda at: at.table.cherrypick_snapshot(at.staged), _picked),

@@ -9,7 +9,8 @@ import pytest
 
 import frazil
 from frazil import col
-from frazil.errors import ColumnNotFound, InvalidArgument
+from frazil.errors import ColumnNotFound, CommitConflict, InvalidArgument
+from frazil.iceberg.transaction import Transaction
 
 
 @pytest.fixture
@@ -113,6 +114,75 @@ def test_schema_evolution(spark, table):
     table.refresh()
     assert table.schema.columns[-1] == "extra"
     assert (77, "m", 8) in rows(table, "id", "a", "extra")
+
+
+def _evolving(spark, table, *given):
+    if spark.version < "4.1":
+        pytest.skip("this Spark has no MERGE WITH SCHEMA EVOLUTION")
+    source = spark.createDataFrame(list(given), "id BIGINT, a STRING, extra INT")
+    return table.merge(source, "id", spark=spark).with_schema_evolution().when_matched_update_all()
+
+
+def test_columns_of_an_evolving_merge_come_with_its_rows(spark, table):
+    before = table.metadata_location
+    _evolving(spark, table, (1, "n", 9)).execute()
+    files = table.refresh().metadata.metadata_log
+    assert files[-1].metadata_file == before, "one commit"
+    assert (1, "n", 9) in rows(table, "id", "a", "extra")
+
+
+def test_an_evolving_merge_that_changes_no_row_adds_its_columns(spark, table):
+    assert _evolving(spark, table, (404, "n", 9)).execute().snapshot is None
+    assert table.refresh().schema.columns[-1] == "extra"
+
+
+def test_a_refused_merge_adds_no_columns(spark, table):
+    before = table.metadata_location
+    with pytest.raises(Exception, match="id = 1"):
+        _evolving(spark, table, (1, "n", 9), (1, "m", 8)).execute()
+    assert table.refresh().metadata_location == before
+
+
+def test_an_evolving_merge_that_is_explained_adds_no_columns(spark, table, capsys):
+    before = table.metadata_location
+    _evolving(spark, table, (1, "n", 9)).explain()
+    assert "extra" in capsys.readouterr().out
+    assert table.refresh().metadata_location == before
+
+
+def test_an_evolving_merge_by_sql(spark, lake, table):
+    if spark.version < "4.1":
+        pytest.skip("this Spark has no MERGE WITH SCHEMA EVOLUTION")
+    name, before = f"lake.{table.identifier}", table.metadata_location
+    text = (
+        f"MERGE WITH SCHEMA EVOLUTION INTO {name} t USING (SELECT 1L AS id, 'n' AS a, 9 AS extra) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET *"
+    )
+    spark.sql(f"EXPLAIN {text}").collect()
+    assert table.refresh().metadata_location == before
+    spark.sql(text)
+    assert spark.sql(f"SELECT id, a, extra FROM {name} WHERE id < 2 ORDER BY id").collect() == [
+        (0, "0", None),
+        (1, "n", 9),
+    ]
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN later INT")
+    assert spark.table(name).columns[-2:] == ["extra", "later"]
+
+
+def test_a_column_that_another_adds_meanwhile_is_a_conflict(spark, table, monkeypatch):
+    merge = _evolving(spark, table, (1, "n", 9))
+    plain = Transaction.commit
+
+    def commit(transaction):
+        monkeypatch.setattr(Transaction, "commit", plain)
+        table.refresh().update_schema().add_column("other", "string").commit()
+        return plain(transaction)
+
+    monkeypatch.setattr(Transaction, "commit", commit)
+    with pytest.raises(CommitConflict, match="schema"):
+        merge.execute()
+    assert table.refresh().schema.columns[-1] == "other"
+    assert (1, "1") in rows(table, "id", "a")
 
 
 def test_rows_of_a_list_may_have_different_columns(spark, table):

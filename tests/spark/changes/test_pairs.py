@@ -32,6 +32,12 @@ _TELLING = {
     ("expire", "merge copies", "v2"),
     ("expire files", "rollback", "v3"),
     ("orphans", "append", "v2"),
+    ("merge marks", "repartition", "v2"),
+    ("upsert", "repartition", "v2"),
+    ("overwrite dynamic", "unpartition", "v3"),
+    ("rewrite data", "unpartition", "v2"),
+    ("update copies", "add column", "v3"),
+    ("merge copies", "widen column", "v2"),
 }
 
 

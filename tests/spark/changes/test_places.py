@@ -66,6 +66,53 @@ def test_audits(spark, lake, name, ids, table, views, kind, mode):
     assert sorted(table().scan(version=staged.snapshot_id).to_arrow()["id"].to_pylist()) == left
 
 
+@pytest.fixture
+def audited(spark, lake, name):
+    """A table that takes part in audits; the session's settings are gone after the test."""
+    made = lake.create_table(
+        name.removeprefix("lake."), "id BIGINT, v BIGINT", properties={"write.wap.enabled": "true"}
+    )
+    for number in (1, 2):
+        made.append([{"id": number, "v": 0}])
+    yield made
+    spark.conf.unset("spark.wap.id")
+    spark.conf.unset("spark.wap.branch")
+
+
+def _upsert(spark, table):
+    return table.upsert(spark.createDataFrame([(2, 5), (3, 5)], "id BIGINT, v BIGINT"), keys=["id"])
+
+
+def _merge(spark, table):
+    merge = table.merge([{"id": 2, "v": 5}, {"id": 3, "v": 5}], "id", spark=spark)
+    return merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+@pytest.mark.parametrize("put", [_upsert, _merge])
+def test_audits_of_methods(spark, audited, put):
+    before = audited.current_snapshot
+    spark.conf.set("spark.wap.id", "audit")
+    staged = put(spark, audited).snapshot
+    assert staged.summary["wap.id"] == "audit"
+    assert audited.refresh().current_snapshot == before
+    spark.conf.unset("spark.wap.id")
+    spark.conf.set("spark.wap.branch", "audit")
+    put(spark, audited)
+    audited.update({"v": "v + 1"}, "id = 3", spark=spark)  # on what the branch has
+    assert audited.refresh().current_snapshot == before
+    rows = [tuple(row.values()) for row in audited.scan(ref="audit").to_arrow().sort_by("id").to_pylist()]
+    assert rows == [(1, 0), (2, 5), (3, 6)]
+
+
+@pytest.mark.parametrize("setting", ["spark.wap.id", "spark.wap.branch"])
+def test_compaction_is_no_matter_of_audits(spark, audited, setting):
+    spark.conf.set(setting, "audit")
+    done = audited.rewrite_data_files(options={"rewrite-all": "true"}, spark=spark)
+    assert (done.rewritten_data_files_count, done.added_data_files_count) == (2, 1)
+    assert audited.refresh().current_snapshot.summary["total-data-files"] == "1"
+    assert list(audited.refs) == ["main"]
+
+
 @pytest.mark.parametrize("mode", [COPY, MERGE])
 def test_what_is_cached_is_never_stale(spark, lake, name, ids, views, mode):
     LAYOUTS["bucket"](lake, name, 3, mode)

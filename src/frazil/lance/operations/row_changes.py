@@ -22,14 +22,6 @@ from frazil.lance.version import LanceVersion
 Addresses = npt.NDArray[np.uint64]
 
 
-def rows_by_fragment(addresses: Addresses) -> dict[int, npt.NDArray[np.int64]]:
-    """Row addresses (`_rowaddr`) as ascending offsets, by fragment."""
-    ordered = np.unique(addresses)
-    fragments = (ordered >> np.uint64(32)).astype(np.int64)
-    offsets = (ordered & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    return {int(number): offsets[fragments == number] for number in np.unique(fragments)}
-
-
 def with_lineage(fragment: DataFragment, row_ids: Addresses, created_at: Addresses) -> DataFragment:
     """A fragment of rows that were there before, told which they are: `_rowid` and `_row_created_at_version`."""
     if not len(row_ids) == len(created_at) == int(fragment.physical_rows):

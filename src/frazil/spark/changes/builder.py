@@ -115,7 +115,7 @@ class Statement:
     def execute(self) -> RowChanges:
         """Carry it out. If there is nothing to change, what the table has become since it was loaded is looked at."""
         changed, seen = self._execute()
-        if changed.snapshot is None and handle_on(self.table.refresh(), self.branch).rows != seen:
+        if changed.snapshot is None and handle_on(self.table.refresh(), self.branch, self._session).rows != seen:
             changed, _ = self._execute()
         return changed
 
@@ -129,11 +129,15 @@ class Statement:
         with self._command() as command, command.narrowed() as narrowed:
             print(narrowed.explained(mode))  # noqa: T201
 
+    @property
+    def _session(self) -> SparkSession:
+        return active_session() if self.spark is None else self.spark
+
     @contextmanager
     def _command(self) -> Iterator[Command]:
-        session = active_session() if self.spark is None else self.spark
+        session = self._session
         bridge = any_bridge(session)
-        with bridge.tables.held(lambda: handle_on(self.table, self.branch)) as name:
+        with bridge.tables.held(lambda: handle_on(self.table, self.branch, session)) as name:
             target = ".".join(map(quoted_name, (bridge.name, HELD, name)))
             text = self.text.replace("{t}", target, 1)
             key, node = bridge.classes.FrazilRunner.about(session._jsparkSession, text)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.iceberg.metadata import TableMetadata
+    from frazil.iceberg.table import TableTransaction
     from frazil.spark.handles import CommandKind
     from frazil.spark.iceberg.handle import IcebergHandle
 
@@ -168,6 +169,10 @@ class Change:
         schema = self._handle.schema
         return with_lineage(schema) if self._metadata.format_version >= 3 else schema
 
+    @cached_property
+    def _commit(self) -> TableTransaction:
+        return self._handle.transaction(self.command.bridge)
+
     def run(self, changes: DataFrame) -> RowChanges:
         """Write what comes, take away what goes."""
         found = Changes(changes, self.command.bridge.classes, self._handle.schema)
@@ -178,8 +183,6 @@ class Change:
         except BaseException:
             written.abandon()
             raise
-        if action is None:
-            return RowChanges()
         return self._committed(action, delta, written, touched)
 
     def _copy(self, changes: Changes, written: _Written) -> tuple[Delta, Touched]:
@@ -271,13 +274,13 @@ class Change:
         return isolated
 
     def _replacing(self, touched: Touched, written: _Written) -> Any:
-        action = self._handle.table.new_overwrite().add_files(written.files)
+        action = self._commit.new_overwrite().add_files(written.files)
         for task, _ in touched:
             action.delete_file(task.file)
         return action.validate_no_conflicting_deletes()
 
     def _beside(self, touched: Touched, written: _Written) -> Any:
-        action = self._handle.table.new_row_delta()
+        action = self._commit.new_row_delta()
         for file in written.files:
             action.add_rows(file)
         fill(action, written.deletes, written.deletes.emptied)
@@ -286,11 +289,15 @@ class Change:
 
     def _committed(self, action: Any, delta: Delta, written: _Written, touched: Touched) -> RowChanges:
         try:
-            action.commit()
+            with self._commit:
+                if action is not None:
+                    action.commit()
         except FrazilError as error:
             if was_refused(error):
                 written.abandon()
             raise
+        if action is None:
+            return RowChanges()
         rows = sum(file.record_count for file in written.files)
         return RowChanges(
             rows_inserted=delta.inserted if self.command.copies and delta.noted else rows - delta.updated,

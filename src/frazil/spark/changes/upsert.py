@@ -17,13 +17,13 @@ from frazil.spark.changes.builder import any_bridge
 from frazil.spark.changes.once import made_once
 from frazil.spark.iceberg.handle import on_branch
 from frazil.spark.scan.relations import quoted_name
-from frazil.spark.write.commit import was_refused
+from frazil.spark.write.commit import as_told, was_refused
 from frazil.spark.write.insert import write_files
 from frazil.spark.write.job import Job
 from frazil.spark.write.native import remove_folder
 from frazil.spark.write.partitions import Transforms
 from frazil.spark.write.rows import by_name, by_position
-from frazil.spark.write.settings import settings_of
+from frazil.spark.write.settings import WriteSettings, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,13 +40,14 @@ def upsert_frame(
     bridge = any_bridge(rows.sparkSession)
     check_given([name.lower() for name in rows.columns], [name.lower() for name in writer.schema.columns])
     fitted = by_name(rows, table.schema, bridge.dialect, check_nulls=False, check_order=False)
-    work = _Upsert(bridge, table, branch)
+    settings = settings_of(on_branch(table, branch), {}, rows.sparkSession)
+    work = _Upsert(bridge, table, settings)
     try:
         with made_once(fitted, bridge.classes) as made:
             _check_keys(made, table.schema, writer.equality_ids)
             files = work.write(made, table.schema)
             deletes = []
-            if has_rows(table, branch):
+            if has_rows(table, settings.branch):
                 found = work.write(_only(made, writer.schema), writer.schema, writer.spec)
                 deletes = [writer.as_delete(file) for file in found]
     except BaseException:
@@ -55,7 +56,10 @@ def upsert_frame(
     if not files:
         return RowChanges()
     try:
-        return commit_upsert(table, files, deletes, branch, properties)
+        told = replace(settings, summary=properties)
+        return commit_upsert(
+            table, files, deletes, settings.branch, lambda action: as_told(action, told, rows.sparkSession)
+        )
     except FrazilError as error:
         if was_refused(error):
             work.abandon()
@@ -97,20 +101,19 @@ def _only(rows: DataFrame, keys: Schema) -> DataFrame:
 class _Upsert:
     """The files of one upsert, and how they are taken back."""
 
-    def __init__(self, bridge: Bridge, table: IcebergTable, branch: str) -> None:
+    def __init__(self, bridge: Bridge, table: IcebergTable, settings: WriteSettings) -> None:
         self._bridge = bridge
         self._table = table
-        self._handle = on_branch(table, branch)
+        self._settings = settings
         self._jobs: list[Job] = []
 
     def write(self, rows: DataFrame, schema: Schema, spec: PartitionSpec | None = None) -> list[DataFile]:
         """Write rows of a schema."""
         spark = rows.sparkSession
-        settings = settings_of(self._handle, {}, spark)
         metadata = self._table.metadata
         if spec is not None:  # keys, which are in no order
             metadata = replace(metadata, default_spec_id=spec.spec_id, default_sort_order_id=0)
-        job = Job.start(spark, self._table.store, metadata, schema, settings)
+        job = Job.start(spark, self._table.store, metadata, schema, self._settings)
         self._jobs.append(job)
         fitted = by_position(rows, schema, self._bridge.classes)
         return write_files(self._bridge, job, fitted, Transforms(self._bridge.name))

@@ -27,13 +27,16 @@ class Alteration:
     def run(self, changes: Sequence[Change]) -> None:
         """Carry them out."""
         with self._table.transaction() as transaction:
-            columns = [change for change in changes if "column" in change]
-            if columns:
-                update = transaction.update_schema()
-                for change in columns:
-                    self._column(self._table, update, change)
-                update.commit()
+            self.change_columns(transaction, [change for change in changes if "column" in change])
             self._properties(transaction, [change for change in changes if "column" not in change])
+
+    def change_columns(self, transaction: TableTransaction, changes: Sequence[Change]) -> None:
+        """Add changes of columns to a transaction."""
+        if changes:
+            update = transaction.update_schema()
+            for change in changes:
+                self._column(self._table, update, change)
+            update.commit()
 
     def _column(self, table: IcebergTable, update: UpdateSchema, change: Change) -> None:
         path = tuple(change["column"])

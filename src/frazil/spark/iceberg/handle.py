@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.iceberg.row_changes import RowChanges
+    from frazil.iceberg.table import TableTransaction
     from frazil.spark import grammar
     from frazil.spark.bridge import Bridge
     from frazil.spark.changes.command import Command
@@ -43,6 +44,8 @@ class IcebergHandle(TableHandle):
     _: KW_ONLY
     files: OnlyFiles | None = None
     """Which files of the snapshot, if not all of them."""
+    evolution: Sequence[Change] = ()
+    """Changes of columns that are in `schema`, and are committed with the rows that are written."""
 
     def identity(self) -> dict[str, Any]:
         metadata = self.table.metadata
@@ -50,6 +53,7 @@ class IcebergHandle(TableHandle):
             "uuid": metadata.table_uuid or metadata.location,
             "snapshot": None if self.snapshot is None else self.snapshot.snapshot_id,
             "schema": self.schema.schema_id,
+            "evolution": list(self.evolution),
             # a metadata table shows all of the metadata, not only a snapshot
             "at": self.table.metadata_location if self.kind == "metadata" else None,
         }
@@ -218,6 +222,19 @@ class IcebergHandle(TableHandle):
 
         Alteration(bridge, self.table).run(changes)
         return current(self.table)
+
+    def evolved(self, bridge: Bridge, changes: Sequence[Change]) -> IcebergHandle:
+        planned = replace(self, evolution=tuple(changes))
+        return replace(planned, schema=planned.transaction(bridge).metadata.current_schema)
+
+    def transaction(self, bridge: Bridge) -> TableTransaction:
+        """A transaction for what is written, which has the columns for it."""
+        changes = self.table.transaction()
+        if self.evolution:
+            from frazil.spark.iceberg.alter import Alteration
+
+            Alteration(bridge, self.table).change_columns(changes, self.evolution)
+        return changes
 
     def execute(self, bridge: Bridge, change: grammar.Change | grammar.AlterColumn) -> None:
         from frazil.spark.iceberg.statements import execute

@@ -154,6 +154,8 @@ public class FrazilRowLevel {
     MergeIntoTable m = (MergeIntoTable) command;
     LogicalPlan target = m.targetTable();
     while (target instanceof SubqueryAlias) target = ((SubqueryAlias) target).child();
+    // as it is here: Spark would look it up again by its name, and may not find columns that are yet to be committed
+    target = with(with(target, 2, scala.Option.empty()), 3, scala.Option.empty());
     List row = new ArrayList(), out = new ArrayList();
     scala.collection.Iterator i = m.mergeCondition().references().iterator();
     while (i.hasNext()) { Attribute a = (Attribute) i.next(); if (target.outputSet().contains(a)) out.add(a); }

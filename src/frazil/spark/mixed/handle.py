@@ -314,6 +314,9 @@ class UnkeyedHandle(IcebergHandle):
         MixedAlteration(bridge, self.mixed).run(changes)
         return unkeyed(self.mixed)
 
+    def evolved(self, bridge: Bridge, changes: Sequence[Change]) -> IcebergHandle:
+        return self.alter(bridge, changes)
+
     def drop_partitions(self, wanted: Sequence[Mapping[str, str | None]], *, if_exists: bool) -> None:
         from frazil.spark.mixed.partitions import drop_partitions
 

@@ -23,6 +23,7 @@ from frazil.iceberg.scan import Scan, as_expression
 from frazil.model.expressions import Expression
 from frazil.model.schema import Schema
 from frazil.spark.changes.delta import with_lineage
+from frazil.spark.handles import MAIN
 from frazil.spark.interrupt import interruptions
 from frazil.spark.progress import progress_of
 from frazil.spark.scan.some_files import rows_of_files
@@ -148,7 +149,14 @@ class Compaction:
     def settings(self) -> WriteSettings:
         """How the new files are written: rows come in the order in which they are to stand."""
         told = settings_of(self.handle, {}, self.spark)
-        return replace(told, distribution=NONE, target_bytes=self.options.write_max_file_size)
+        # the rows stay what they are: there is nothing to audit
+        return replace(
+            told,
+            branch=self.handle.branch or MAIN,
+            wap_id=None,
+            distribution=NONE,
+            target_bytes=self.options.write_max_file_size,
+        )
 
     def _metadata(self, group: FileGroup) -> TableMetadata:
         metadata = self.handle.table.metadata

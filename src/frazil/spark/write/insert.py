@@ -43,7 +43,7 @@ def insert(
     where: Expression = row_filter(conditions, handle.schema) if mode == "overwrite" else AlwaysTrue()
     if settings.dynamic and isinstance(where, AlwaysTrue) and mode != "append":
         mode = "dynamic"
-    changes = table.transaction()
+    changes = handle.transaction(bridge)
     schema, transforms = handle.schema, Transforms(bridge.name)
     if table.metadata.property_reader.get(props.ACCEPT_ANY_SCHEMA):
         if settings.merge_schema:
