@@ -110,7 +110,7 @@ class Bench:
             megabytes(ours.moved),
             f"{share:.2f}",
             f"<= {TOUCHED_AT_MOST:.3g}",
-            share <= TOUCHED_AT_MOST,
+            0 < share <= TOUCHED_AT_MOST,
         )
 
     def _made(self, name: str) -> MixedTable:

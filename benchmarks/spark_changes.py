@@ -73,7 +73,7 @@ class Bench:
 
     def lines(self) -> Iterator[Line]:
         base = self.filled("base", spark_write.made(self.spark, self.count))
-        reads = DeletedReads(self.lake, self.spark, self.count, self.rounds, self.warm)
+        reads = DeletedReads(self.lake, self.spark, self.count, self.rounds, 3 * self.warm)
         yield from reads.vectors(base)
         keyed = self.filled("keyed", self.frame(base).selectExpr("*", "concat('code-', id) AS code"))
         yield from reads.keys(keyed, min(KEYS, self.count // 20))

@@ -208,7 +208,11 @@ class PartitionEvaluation:
         return self._merges() or self._rewritten_segments > 0
 
     def _merges(self) -> bool:
-        sizes = sorted(file.bytes for file in self.merge)
+        """Whether there are files worth merging. Amoro looks at all nodes together, whose files can never be one."""
+        return any(map(self._merge_well, by_node(self.merge) if self._is_keyed else [self.merge]))
+
+    def _merge_well(self, files: Sequence[DataInput]) -> bool:
+        sizes = sorted(file.bytes for file in files)
         fits = len(sizes) > 1 and sizes[0] + sizes[1] <= self.settings.target_size
         return fits and (self.settings.merges_early or sum(sizes) >= self.settings.target_size)
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.types.*;
 import org.apache.spark.sql.vectorized.*;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
-import org.roaringbitmap.PeekableIntIterator;
+import org.roaringbitmap.BatchIterator;
 import org.roaringbitmap.RoaringBitmap;
 
 /** Spark's Parquet reader, less the rows that deletes took. Tasks load the classes of this file, from a jar on a cluster: public API only. */
@@ -166,6 +166,19 @@ public class FrazilKeys implements java.io.Serializable {
   static long mix(long h, long value) { h = h * 31L + value; h = (h ^ h >>> 32) * NULL; return h ^ h >>> 29; }
   static long two(long h) { return 1L << h | 1L << (h >>> 58); }   // bits of one word that stand for a hash
   boolean maybe(long h) { long wanted = two(h); return (bits[(int) (h >>> 6) & bits.length - 1] & wanted) == wanted; }
+  /** The numbers of the hashes that may be here; how many those are. */
+  int maybe(long[] h, int n, int[] found) {
+    long[] bits = this.bits;
+    int m = 0;
+    for (int i = 0; i < n; i++) { long wanted = two(h[i]); found[m] = i; m += (bits[(int) (h[i] >>> 6) & bits.length - 1] & wanted) == wanted ? 1 : 0; }
+    return m; }
+  /** Look at where hashes would be, all at once: memory is slow, but may be asked for many things at a time. */
+  long fetch(long[] h, int[] some, int n) {
+    long[] table = this.table;
+    long seen = 0L;
+    if (exact) for (int x = 0; x < n; x++) seen ^= table[first(h[some[x]])];
+    else for (int x = 0; x < n; x++) { int at = first(h[some[x]]); if (table[at + 1] != 0L) seen ^= keys[ends[which[at >> 1]]]; }
+    return seen; }
   int first(long h) { return ((int) (h >>> 32) & (table.length >> 1) - 1) << 1; }
   int next(int at) { return at + 2 & table.length - 1; }
   /** The newest sequence number that deletes a key which its hash tells, 0 for none. */
@@ -198,6 +211,7 @@ public class FrazilKeys implements java.io.Serializable {
     long rest = n;
     for (; i < n; i++) rest = rest << 8 | Platform.getByte(base, from + i) & 255;
     return h * 31L + rest; }
+  static void hash(long[] values, long[] h) { for (int i = 0; i < values.length; i++) h[i] = mix(0L, values[i]); }
   /** Mix the values of a column into the hashes of rows. */
   static void hash(ColumnarBatch b, int column, DataType t, long[] h) {
     ColumnVector v = b.column(column);
@@ -228,9 +242,19 @@ public class FrazilMatch {
     if (!keys.exact) return keys.newest(h, project, b.getRow(i)) > sequence;
     ColumnVector v = b.column(at[0]);
     return (v.hasNull() && v.isNullAt(i) ? keys.nullSeq : keys.newest(h)) > sequence; }
+  /** Mark the rows that are deleted; the first of them. */
+  int mark(ColumnarBatch b, byte[] gone, int[] some) {
+    long[] h = hashed(b);
+    int n = b.numRows(), maybe = keys.maybe(h, n, some), first = n;
+    keys.fetch(h, some, maybe);
+    for (int x = 0; x < maybe; x++) {
+      int i = some[x];
+      if (deletes(b, i, h[i])) { gone[i] = 1; first = Math.min(first, i); } }
+    return first; }
   /** Hashes of the keys of all rows. */
   long[] hashed(ColumnarBatch b) {
     if (hashes.length < b.numRows()) hashes = new long[b.numRows()];
+    if (keys.exact && keys.types[0] instanceof LongType && !b.column(at[0]).hasNull()) { FrazilKeys.hash(b.column(at[0]).getLongs(0, b.numRows()), hashes); return hashes; }
     Arrays.fill(hashes, 0L);
     for (int k = 0; k < at.length; k++) FrazilKeys.hash(b, at[k], keys.types[k], hashes);
     return hashes; }
@@ -238,7 +262,8 @@ public class FrazilMatch {
 
 /** A deletion vector as an ascending cursor. */
 public class FrazilVector {
-  final RoaringBitmap[] maps; final long[] high; int k = -1; PeekableIntIterator it; long next = -1L;
+  final RoaringBitmap[] maps; final long[] high; int k = -1; BatchIterator it; long next = -1L;
+  final int[] some = new int[1024]; int at = 0, size = 0;   // the next ones, taken out together
   public FrazilVector(byte[] blob) {
     ByteBuffer b = ByteBuffer.wrap(blob);
     int size = b.getInt(0);
@@ -261,23 +286,29 @@ public class FrazilVector {
         b.position(b.position() + maps[i].serializedSizeInBytes()); }
     } catch (java.io.IOException e) { throw new IllegalStateException(e); }
     step(); }
-  void step() {
-    while (it == null || !it.hasNext()) {
-      if (++k >= maps.length) { k = maps.length; next = Long.MAX_VALUE; return; }
-      it = maps[k].getIntIterator(); }
-    next = high[k] | (it.next() & 0xFFFFFFFFL); }
+  void step() { if (++at < size) next = position(at); else more(); }
+  long position(int i) { return high[k] | (some[i] & 0xFFFFFFFFL); }
+  void more() {
+    at = size = 0;
+    while (size == 0) {
+      while (it == null || !it.hasNext()) {
+        if (++k >= maps.length) { k = maps.length; next = Long.MAX_VALUE; return; }
+        it = maps[k].getBatchIterator(); }
+      size = it.nextBatch(some); }
+    next = position(0); }
   /** The smallest deleted position not below `to`. */
   long from(long to) {
     while (next < to) {
+      if (position(size - 1) >= to) { step(); continue; }
       if ((to & ~0xFFFFFFFFL) == high[k]) it.advanceIfNeeded((int) to);
-      step(); }
+      more(); }
     return next; }
 }
 
 /** What is left of a file's rows or batches. Columns from `cut` on, `extra` of them, are ours and are taken out. */
 public class FrazilKept extends scala.collection.AbstractIterator implements java.io.Closeable {
   final scala.collection.Iterator in; final FrazilVector deleted; final FrazilMatch[] matches; final int at, cut, extra; final DataType[] types;
-  long count = 0L; Object ready; int[] keep = new int[4096]; UnsafeProjection shrink; ColumnarBatch seen, smaller;
+  long count = 0L; Object ready; int[] keep = new int[4096]; byte[] gone = new byte[4096]; UnsafeProjection shrink; ColumnarBatch seen, smaller;
   public FrazilKept(scala.collection.Iterator in, FrazilVector deleted, int at, FrazilMatch[] matches, int cut, int extra, DataType[] types) {
     this.in = in; this.deleted = deleted; this.at = at; this.matches = matches; this.cut = cut; this.extra = extra; this.types = types; }
   public boolean hasNext() {                                // the consumer is done with the last batch when it asks
@@ -301,38 +332,12 @@ public class FrazilKept extends scala.collection.AbstractIterator implements jav
       shrink = UnsafeProjection.create((scala.collection.immutable.Seq) scala.jdk.javaapi.CollectionConverters.asScala(refs).toSeq()); }
     return shrink.apply(r); }
   Object batch(ColumnarBatch b) {
-    int n = b.numRows(), m = n, same = n;                   // rows before `same` stay where they are
+    int n = b.numRows();
     if (n == 0) return null;
-    if (keep.length < n) keep = new int[n];
-    int[] keep = this.keep;
-    if (deleted != null) {
-      ColumnVector index = at < 0 ? null : b.column(at);
-      long first = at < 0 ? count : index.getLong(0), last = at < 0 ? first + n - 1 : index.getLong(n - 1);
-      count += n;
-      long d = deleted.from(first);
-      if (d <= last) {
-        m = 0;
-        if (last - first == n - 1) {                        // contiguous: the runs between deleted positions
-          same = (int) (d - first);
-          int i = same;
-          m = same;
-          while (i < n) {
-            if (d == first + i) { i++; d = deleted.from(first + i); continue; }
-            int end = (int) Math.min(n, d - first);
-            while (i < end) keep[m++] = i++; }
-        } else {                                            // Parquet's column index left pages out
-          same = 0;
-          for (int i = 0; i < n; i++) { long p = index.getLong(i); if (deleted.from(p) != p) keep[m++] = i; } } } }
-    for (int k = 0; k < matches.length; k++) {
-      int was = m, j = 0, listed = same;                    // rows before `listed` are not in keep
-      long[] hashes = matches[k].hashed(b);
-      FrazilKeys keys = matches[k].keys;
-      for (int x = 0; x < was; x++) {
-        int i = x < listed ? x : keep[x];
-        if (keys.maybe(hashes[i]) && matches[k].deletes(b, i, hashes[i])) { if (j == x && x < same) same = x; continue; }
-        if (j != x) keep[j] = i;
-        j++; }
-      m = j; }
+    if (gone.length < n) { gone = new byte[n]; keep = new int[n]; }
+    int same = deleted == null ? n : positions(b, n);       // rows before it stay where they are
+    for (int k = 0; k < matches.length; k++) same = Math.min(same, matches[k].mark(b, gone, keep));
+    int m = left(gone, keep, same, n);
     if (m == 0) return null;
     if (m < n) {
       for (int c = 0; c < b.numCols(); c++) if (c < cut || c >= cut + extra) FrazilPack.pack(b.column(c), keep, same, m);
@@ -344,6 +349,23 @@ public class FrazilKept extends scala.collection.AbstractIterator implements jav
       seen = b; smaller = new ColumnarBatch(cols); }
     smaller.setNumRows(m);
     return smaller; }
+  /** Mark the rows whose positions are deleted; the first of them. */
+  int positions(ColumnarBatch b, int n) {
+    ColumnVector index = at < 0 ? null : b.column(at);
+    long first = at < 0 ? count : index.getLong(0), last = at < 0 ? first + n - 1 : index.getLong(n - 1), d = deleted.from(first);
+    count += n;
+    if (d > last) return n;
+    if (last - first != n - 1) {                            // Parquet's column index left pages out
+      for (int i = 0; i < n; i++) { long p = index.getLong(i); if (deleted.from(p) == p) gone[i] = 1; }
+      return 0; }
+    int same = (int) (d - first);
+    for (; d <= last; d = deleted.from(d + 1)) gone[(int) (d - first)] = 1;
+    return same; }
+  /** The rows that stay, from a row on, and no mark any more; how many rows there are then. There is no branch to be guessed. */
+  static int left(byte[] gone, int[] keep, int from, int n) {
+    int m = from;
+    for (int i = from; i < n; i++) { keep[m] = i; m += 1 - gone[i]; gone[i] = 0; }
+    return m; }
 }
 
 /** Moves rows keep[from..n) to from..n in place: the vectors stay Spark's own classes, as its generated code casts to them. */

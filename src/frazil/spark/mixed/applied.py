@@ -8,10 +8,10 @@ alone, and the reader is told their positions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from frazil.spark.scan.arrow import BATCH_ROWS
 from frazil.spark.scan.deletes import KeyColumn, pack_keys, set_numbers
 from frazil.spark.scan.filters import numbered
 
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
 _READERS = 8
 _keys: Memory = new_memory(256 << 20)
 _vectors: Recent[tuple[Store, str, tuple[str, ...]], bytes] = Recent(64 << 20, lambda blob: len(blob) + 200)
@@ -101,9 +103,7 @@ class KeySets:
         return pack_keys(columns, np.concatenate([np.zeros(0, np.int64), *sequences]))
 
 
-def deleted_inserts(
-    source: MixedSource, inserts: Sequence[PlannedFile], deletes: ChangeDeletes
-) -> Iterator[bytes | None]:
+def deleted_inserts(source: MixedSource, inserts: Sequence[PlannedFile], deletes: ChangeDeletes) -> list[bytes | None]:
     """For each change file with inserted rows a deletion-vector-v1 blob of those that are gone, None if none is."""
     reader = change_keys(source)
     store = source.change.store
@@ -114,14 +114,13 @@ def deleted_inserts(
     known = [_vectors.get(place) if may else b"" for place, may in zip(places, hit, strict=True)]
     unknown = [number for number, blob in enumerate(known) if blob is None]
     load(reader, (one for number in unknown for one in (inserts[number], *groups[number].files)))
-    deleted: dict[tuple[str, ...], DeletedKeys | None] = {}
-    for one, group, place, blob in zip(inserts, groups, places, known, strict=True):
-        if blob is None:
-            if place[2] not in deleted:
-                deleted[place[2]] = reader.deleted(group.files)
-            blob = _blob(reader, one, deleted[place[2]])
-            _vectors.put(place, blob)
-        yield blob or None
+    together = {groups[number].paths: groups[number].files for number in unknown}
+    deleted = dict(zip(together, side_by_side(reader.deleted, together.values()), strict=True))
+    made = side_by_side(lambda number: _blob(reader, inserts[number], deleted[groups[number].paths]), unknown)
+    for number, blob in zip(unknown, made, strict=True):
+        _vectors.put(places[number], blob)
+        known[number] = blob
+    return [blob or None for blob in known]
 
 
 def _blob(reader: ChangeKeys, one: PlannedFile, deleted: DeletedKeys | None) -> bytes:
@@ -136,11 +135,15 @@ def _blob(reader: ChangeKeys, one: PlannedFile, deleted: DeletedKeys | None) -> 
 
 def load(reader: ChangeKeys, files: Iterable[PlannedFile]) -> None:
     """Read the keys of files side by side."""
-    listed = list({one.path: one for one in files}.values())
-    if len(listed) < 2:
-        return
+    side_by_side(reader.load, {one.path: one for one in files}.values())
+
+
+def side_by_side(work: Callable[[_In], _Out], given: Collection[_In]) -> list[_Out]:
+    """What work gives for each of some things, done by threads if there are several."""
+    if len(given) < 2:
+        return [work(one) for one in given]
     with ThreadPoolExecutor(_READERS, thread_name_prefix="frazil-keys") as pool:
-        list(pool.map(reader.load, listed))
+        return list(pool.map(work, given))
 
 
 def base_places(part: PlannedFiles) -> Iterator[tuple[FilePlace, tuple[Any, ...]]]:

@@ -24,7 +24,7 @@ from frazil.spark.mixed.applied import KeySets, deleted_inserts
 from frazil.spark.mixed.source import MixedSource
 from frazil.spark.scan.contents import Contents, contents_of, is_native
 from frazil.spark.scan.deletes import deleted_rows, pack_applied
-from frazil.spark.scan.files import Constant, packed_files
+from frazil.spark.scan.files import Constant, Relation, packed_files
 from frazil.spark.scan.filters import numbered
 from frazil.spark.scan.plan import Described, Layout, Source, with_fields_inside
 from frazil.spark.scan.relations import identity_columns
@@ -36,6 +36,33 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Listed:
+    """Files that a query reads; if they have deletes, those of each file."""
+
+    parts: Sequence[PlannedFiles]
+    positions: Sequence[bytes | None] = ()
+    """Deletion vectors."""
+    transactions: Sequence[int] = ()
+    numbers: Sequence[bytes | None] = ()
+    """Of the sets of keys that take rows from a file."""
+    sets: Sequence[bytes] = ()
+
+    def packed(self, relation: Relation, others: Sequence[Listed] = ()) -> bytes:
+        """These files and others, which have no sets, as the JVM takes them."""
+        every = (self, *others)
+        parts = [part for one in every for part in one.parts]
+        if not relation.deletes:
+            return packed_files(relation, parts, None)
+        deletes = pack_applied(
+            [blob for one in every for blob in one.positions],
+            np.array([number for one in every for number in one.transactions], np.int64),
+            [numbers for one in every for numbers in one.numbers],
+            self.sets,
+        )
+        return packed_files(relation, parts, deletes)
+
+
+@dataclass(frozen=True)
 class StoreFiles(Described):
     """Files of one store, of one kind: base rows, inserted ones, or such that delete."""
 
@@ -43,21 +70,27 @@ class StoreFiles(Described):
     kind: FileType
 
     def list_files(self, filters: str) -> bytes:
+        return self.listed(filters).packed(self.relation)
+
+    def listed(self, filters: str) -> Listed:
+        """The files that may have rows which pass filters."""
         relation = self.relation
         where = relation.filter(filters)
         plan, parts = self._plan(where)
         if not relation.deletes:
-            return packed_files(relation, parts, None)
-        of_base = self.kind is FileType.BASE
-        made = self._base_deletes(where, plan, parts) if of_base else self._insert_deletes(where, parts)
-        return packed_files(relation, parts, made)
+            return Listed(parts)
+        return self._base(where, plan, parts) if self.kind is FileType.BASE else self._inserted(where, parts)
 
     def statistics(self, filters: str, *, columns: bool) -> Statistics:
         relation = self.relation
         schema = relation.schema if columns else Schema(())
-        _, parts = self._plan(relation.filter(filters), frozenset(column.id for column in schema.fields))
         distinct = distinct_values(relation.metadata, relation.snapshot) if columns else {}
-        return of_files([part.entries for part in parts], schema, distinct)
+        return of_files(self.entries(filters, schema), schema, distinct)
+
+    def entries(self, filters: str, schema: Schema) -> list[Entries]:
+        """The files, with the metrics of some columns."""
+        _, parts = self._plan(self.relation.filter(filters), frozenset(column.id for column in schema.fields))
+        return [part.entries for part in parts]
 
     def _plan(self, where: Expression, metrics_of: frozenset[int] = frozenset()) -> tuple[ScanPlan, list[PlannedFiles]]:
         plan, parts = self.relation.plan(where, metrics_of)
@@ -75,26 +108,58 @@ class StoreFiles(Described):
         changes = self.source.changes
         return dict(changes.deletes if self.kind is FileType.EQ_DELETE else changes.inserts)
 
-    def _base_deletes(self, where: Expression, plan: ScanPlan, parts: Sequence[PlannedFiles]) -> bytes:
+    def _base(self, where: Expression, plan: ScanPlan, parts: Sequence[PlannedFiles]) -> Listed:
         relation = self.relation
         sets = KeySets(self.source, relation.keys)
         told: list[tuple[int, bytes | None]] = [(0, None) for part in parts for _ in range(len(part.entries))]
         if relation.keys:  # else they are joined, or there are none
             deletes = self.source.deletes(numbered(relation.schema), where)
             told = [one for part in parts for one in sets.of_files(part, deletes)]
-        return pack_applied(
-            deleted_rows(relation.metadata, relation.store, plan, parts, {}),
-            np.array([transaction for transaction, _ in told], np.int64),
+        return Listed(
+            parts,
+            list(deleted_rows(relation.metadata, relation.store, plan, parts, {})),
+            [transaction for transaction, _ in told],
             [numbers for _, numbers in told],
             sets.packed(),
         )
 
-    def _insert_deletes(self, where: Expression, parts: Sequence[PlannedFiles]) -> bytes:
+    def _inserted(self, where: Expression, parts: Sequence[PlannedFiles]) -> Listed:
         known = self._files
         files = [known[path] for part in parts for path in part.entries.column(ids.FILE_PATH).to_pylist()]
         deletes = self.source.deletes(numbered(self.relation.schema), where)
-        blobs = list(deleted_inserts(self.source, files, deletes))
-        return pack_applied(blobs, np.zeros(len(files), np.int64), [None] * len(files), [])
+        gone = deleted_inserts(self.source, files, deletes)
+        return Listed(parts, gone, [0] * len(files), [None] * len(files))
+
+
+@dataclass(frozen=True)
+class BothStores(Described):
+    """Base rows and inserted ones as one relation: Spark has a shorter plan of it than of their union."""
+
+    base: StoreFiles
+    inserts: StoreFiles
+
+    @classmethod
+    def of(cls, base: StoreFiles, inserts: StoreFiles) -> BothStores | None:
+        """Both, if the JVM reads them in the same way."""
+        told = ("kind", "settings", "data", "constants", "select")
+        if [base.document[name] for name in told] != [inserts.document[name] for name in told]:
+            return None
+        if base.relation.deletes != inserts.relation.deletes or base.relation.store is not inserts.relation.store:
+            return None
+        key = json.dumps([base.relation.key, inserts.relation.key])
+        made = cls(replace(base.relation, key=key), {**base.document, "key": key}, base, inserts)
+        made.document["statistics"] = made.statistics("[]", columns=False).document()
+        return made
+
+    def list_files(self, filters: str) -> bytes:
+        return self.base.listed(filters).packed(self.relation, [self.inserts.listed(filters)])
+
+    def statistics(self, filters: str, *, columns: bool) -> Statistics:
+        relation = self.relation
+        schema = relation.schema if columns else Schema(())
+        distinct = distinct_values(relation.metadata, relation.snapshot) if columns else {}
+        parts = [part for one in (self.base, self.inserts) for part in one.entries(filters, schema)]
+        return of_files(parts, schema, distinct)
 
 
 def among(entries: Entries, files: dict[str, PlannedFile]) -> npt.NDArray[np.bool_]:
@@ -128,10 +193,12 @@ class Stores:
         """The base store alone, as an Iceberg table."""
         return self._store(self.source.base, self.source.schema)
 
-    def change_source(self) -> Source:
-        """The change store alone, with the column that its files have besides."""
+    def change_source(self, *, offsets: bool) -> Source:
+        """The change store alone, if asked with the column that its files have besides."""
         schema = self.source.schema
-        return self._store(self.source.change, Schema((*schema.fields, FILE_OFFSET), schema.schema_id))
+        if offsets:
+            schema = Schema((*schema.fields, FILE_OFFSET), schema.schema_id)
+        return self._store(self.source.change, schema)
 
     def _store(self, state: StoreState, schema: Schema) -> Source:
         source = self.source
@@ -146,7 +213,7 @@ class Stores:
             filtered=with_fields_inside(source.schema, source.filtered),
         )
 
-    def base(self, contents: Contents, constants: Sequence[Constant] = (), *, keyed: bool) -> Described | None:
+    def base(self, contents: Contents, constants: Sequence[Constant] = (), *, keyed: bool) -> StoreFiles | None:
         """The Parquet files of the base store; with `keyed` less what change deletes took."""
         parts = [entries.filter(is_native(entries, contents.newest_equality_delete)) for entries in contents]
         if not any(map(len, parts)):
@@ -161,7 +228,7 @@ class Stores:
         self, kind: FileType, constants: Sequence[Constant] = (), *, columns: Sequence[str], applied: bool
     ) -> StoreFiles | None:
         """Visible Parquet files of the change store; `applied` says that what is deleted from them is left out."""
-        source = self.change_source()
+        source = self.change_source(offsets=FILE_OFFSET.name in columns)
         contents = contents_of(source.metadata, source.store, source.snapshot)
         found = self.source.changes
         files = dict(found.deletes if kind is FileType.EQ_DELETE else found.inserts)

@@ -26,7 +26,7 @@ from frazil.model.types import (
 )
 from frazil.spark.handles import Asked
 from frazil.spark.mixed.arrow import merged_frame
-from frazil.spark.mixed.native import Stores, check_spec
+from frazil.spark.mixed.native import BothStores, Stores, check_spec
 from frazil.spark.mixed.shuffled import shuffled_plan
 from frazil.spark.mixed.source import MixedSource, source_of
 from frazil.spark.options import folded
@@ -114,11 +114,11 @@ def most_deletes(source: MixedSource, spark: SparkSession) -> int:
 def _native(stores: Stores, natively: Natively, asked: Asked) -> list[Described]:
     """The relations of the files that Spark's reader reads."""
     deletes = bool(stores.source.changes.deletes)
-    found = [
-        stores.base(natively.base, keyed=deletes),
-        stores.changes(FileType.INSERT, columns=asked.columns, applied=deletes) if natively.inserts else None,
-    ]
-    return [one for one in found if one is not None]
+    base = stores.base(natively.base, keyed=deletes)
+    takes = natively.inserts
+    inserts = stores.changes(FileType.INSERT, columns=asked.columns, applied=deletes) if takes else None
+    both = None if base is None or inserts is None else BothStores.of(base, inserts)
+    return [one for one in ([base, inserts] if both is None else [both]) if one is not None]
 
 
 @dataclass(frozen=True)
