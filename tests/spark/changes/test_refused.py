@@ -39,11 +39,15 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "column twice": ("UPDATE {t} SET v = 1, v = 2", "v"),
     "overflow": ("UPDATE {t} SET v = v + 2147483647 WHERE id = 3", "OVERFLOW|overflow"),
-    "overflow in a cast": ("UPDATE {t} SET v = 3000000000 WHERE id = 3", "OVERFLOW|overflow"),
-    "overflow of a decimal": ("UPDATE {t} SET d = 12345.6 WHERE id = 3", "NUMERIC_VALUE_OUT_OF_RANGE|overflow"),
+    "overflow in a cast": ("UPDATE {t} SET v = 3000000000 WHERE id = 3", "`v` due to an overflow"),
+    "overflow of a decimal": ("UPDATE {t} SET d = 12345.6 WHERE id = 3", "`d` due to an overflow"),
     "overflow in merge": (
         f"MERGE INTO {{t}} t USING {_S} ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v + 2147483647",
         "OVERFLOW|overflow",
+    ),
+    "overflow in a cast of merge": (
+        f"MERGE INTO {{t}} t USING {_S} ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.id + 3000000000",
+        "`v` due to an overflow",
     ),
     "null": ("UPDATE {t} SET cat = NULL WHERE id = 3", r"NOT_NULL(?s:.*)cat"),
     "null of an expression": ("UPDATE {t} SET cat = nullif(cat, 'a') WHERE id > 0", r"NOT_NULL(?s:.*)cat"),

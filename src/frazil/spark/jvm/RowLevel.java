@@ -264,17 +264,18 @@ public class FrazilMoved extends scala.runtime.AbstractPartialFunction {
     return isDefinedAt(node) ? FrazilRowLevel.with((LogicalPlan) node, 0, to) : otherwise.apply(node); }
 }
 
-/** Assertions that a value is not null say of which column: Spark names only fields of structs. */
+/** Assertions that a value is not null, or fits, say of which column: Spark names only fields of structs, and those of INSERT. */
 public class FrazilAsserts extends scala.runtime.AbstractPartialFunction {
   final List path;
   public FrazilAsserts() { this(null); }
   public FrazilAsserts(List path) { this.path = path; }
   public boolean isDefinedAt(Object e) {
     if (path == null) return e instanceof Assignment && ((Assignment) e).key() instanceof NamedExpression;
-    return e instanceof AssertNotNull && ((AssertNotNull) e).walkedTypePath().isEmpty(); }
+    return e instanceof AssertNotNull && ((AssertNotNull) e).walkedTypePath().isEmpty() || e instanceof Cast && ((Cast) e).getTagValue(Cast$.MODULE$.BY_TABLE_INSERTION()).isDefined(); }
   public Object applyOrElse(Object e, scala.Function1 otherwise) {
     if (!isDefinedAt(e)) return otherwise.apply(e);
+    if (e instanceof Cast) return new CheckOverflowInTableInsert((Expression) e, (String) path.get(0));
     if (path != null) return new AssertNotNull(((AssertNotNull) e).child(), Frazil.seq(path));
     Expression key = ((Assignment) e).key(), value = ((Assignment) e).value();
-    return new Assignment(key, (Expression) value.transformDown(new FrazilAsserts(Collections.singletonList(((NamedExpression) key).name())))); }
+    return new Assignment(key, (Expression) value.transformUp(new FrazilAsserts(Collections.singletonList(((NamedExpression) key).name())))); }
 }
