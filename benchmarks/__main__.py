@@ -7,8 +7,9 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from benchmarks import lance_tables, spark_scan, spark_write
@@ -19,6 +20,7 @@ from benchmarks.tables import FILES_PER_MANIFEST, SMALL, write_table
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
 FRAZIL, PYICEBERG = "frazil", "pyiceberg"
+Part = Callable[[], Iterator[Line]]
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,19 @@ class Bench:
 
     def __init__(self, folder: Path, sizes: Sizes) -> None:
         self.folder, self.sizes = folder, sizes
-        self.medium, self.large = folder / "medium", folder / "large"
+        write_table(folder / SMALL, 1)
 
-    def prepare(self) -> None:
-        write_table(self.folder / SMALL, 1)
-        write_table(self.medium, self.sizes.manifests)
-        write_table(self.large, self.sizes.many_manifests)
+    @cached_property
+    def medium(self) -> Path:
+        return self._table("medium", self.sizes.manifests)
+
+    @cached_property
+    def large(self) -> Path:
+        return self._table("large", self.sizes.many_manifests)
+
+    def _table(self, name: str, manifests: int) -> Path:
+        write_table(self.folder / name, manifests)
+        return self.folder / name
 
     def measure(self, job: str, path: Path, *sides: str, size: int = 0, repeat: int = 7) -> list[Measured]:
         best: dict[str, Measured] = {}
@@ -91,25 +100,23 @@ class Bench:
             return probe(side, job, path, size, calls)
         return Measured(**json.loads(_python("-m", "benchmarks.probe", side, job, path, size, calls)))
 
-    def lines(self) -> Iterator[Line]:
-        yield from self.planning()
-        yield from self.growth()
-        yield from self.appending()
-        yield from self.importing()
-        yield from self.rows()
-        yield from lance_tables.lines(
-            self.folder / "lance", self.sizes.lance_rows, self.sizes.lance_versions, self.sizes.rounds
-        )
-        yield from self.writing_from_spark()
-        yield from self.changing_on_spark()
-        yield from self.optimizing_on_spark()
-        yield from self.merging_on_spark()
-        yield from self.streaming_changes()
-        yield from self.scanning_lance()
-        repeat = 5 if self.sizes.fresh else 1
-        yield from spark_scan.lines(
-            self.folder / "scan", self.sizes.spark_rows, self.sizes.spark_files, self.sizes.rounds, repeat
-        )
+    def parts(self) -> dict[str, Part]:
+        """What is measured, by the titles of the page."""
+        return {
+            "Planning": self.planning,
+            "Large tables": self.growth,
+            "Commits": self.appending,
+            "Import": self.importing,
+            "Rows without Spark": self.rows,
+            "Lance tables without Spark": self.lance,
+            "Writes": self.writing_from_spark,
+            "Row-level changes": self.changing_on_spark,
+            "Optimizing": self.optimizing_on_spark,
+            "Merged reads of mixed tables": self.merging_on_spark,
+            "A stream of changes": self.streaming_changes,
+            "Scans of Lance tables": self.scanning_lance,
+            "Scans": self.scanning,
+        }
 
     def planning(self) -> Iterator[Line]:
         files = f"{self.sizes.manifests * FILES_PER_MANIFEST:,} files"
@@ -171,6 +178,14 @@ class Bench:
             ours, theirs = self.measure(job, self.folder, FRAZIL, PYICEBERG, size=size, repeat=1)
             yield from _times(f"{name} {size:,} rows", ours, theirs)
 
+    def lance(self) -> Iterator[Line]:
+        sizes = self.sizes
+        yield from lance_tables.lines(self.folder / "lance", sizes.lance_rows, sizes.lance_versions, sizes.rounds)
+
+    def scanning(self) -> Iterator[Line]:
+        sizes, repeat = self.sizes, 5 if self.sizes.fresh else 1
+        yield from spark_scan.lines(self.folder / "scan", sizes.spark_rows, sizes.spark_files, sizes.rounds, repeat)
+
     def writing_from_spark(self) -> Iterator[Line]:
         yield from spark_write.lines(_python("-m", "benchmarks.spark_write", self.sizes.spark_rows, self.sizes.rounds))
 
@@ -208,26 +223,34 @@ def _python(*arguments: object) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
 
 
-def run(sizes: Sizes) -> Iterator[Line]:
-    """All lines of the report, as they are found."""
+def run(sizes: Sizes, only: Collection[str] = ()) -> Iterator[tuple[str, Line]]:
+    """All lines of the report, or of some parts of it, as they are found; each with the title of its part."""
     with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
-        bench = Bench(Path(folder), sizes)
-        bench.prepare()
-        yield from bench.lines()
+        parts = Bench(Path(folder), sizes).parts()
+        unknown = set(only) - set(parts)
+        if unknown:
+            raise SystemExit(f"no part {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
+        for title, part in parts.items():
+            if not only or title in only:
+                yield from ((title, line) for line in part())
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: to see that everything runs")
     parser.add_argument("--write", action="store_true", help=f"write the result to {PAGE.relative_to(ROOT)}")
+    parser.add_argument(
+        "--only", action="append", default=[], help="a part, by its title there; others stay as they are"
+    )
     options = parser.parse_args()
-    lines = []
-    for line in run(QUICK if options.quick else Sizes()):
-        lines.append(line)
+    parts: dict[str, list[Line]] = {}
+    for title, line in run(QUICK if options.quick else Sizes(), options.only):
+        parts.setdefault(title, []).append(line)
         sys.stderr.write(f"{line.question}: {line.frazil} {line.peer} {line.ratio} {line.verdict}\n")
+    lines = [line for found in parts.values() for line in found]
     print(machine(), as_text(lines), sep="\n\n")
     if options.write:
-        PAGE.write_text(as_page(lines))
+        PAGE.write_text(as_page(parts, PAGE.read_text() if options.only else ""))
     return 0 if options.quick or all(line.met is not False for line in lines) else 1
 
 

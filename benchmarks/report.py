@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -44,9 +44,11 @@ def as_text(lines: Sequence[Line], peer: str = "PyIceberg") -> str:
     )
 
 
-def as_page(lines: Sequence[Line]) -> str:
-    """A page for the documentation."""
-    rows = "\n".join("| " + " | ".join(line.cells) + " |" for line in lines)
+def as_page(parts: Mapping[str, Sequence[Line]], before: str = "") -> str:
+    """A page for the documentation. Parts of the page `before` that were not measured now stay as they are."""
+    told = dict(part.split("\n", 1) for part in before.split("\n## ")[1:])
+    told.update((title, _as_table(lines)) for title, lines in parts.items())
+    tables = "\n".join(f"## {title}\n\n{text.strip()}\n" for title, text in told.items())
     return f"""# Benchmarks
 
 Written by `python -m benchmarks --write`; run it yourself, as only the ratios travel. {machine()}.
@@ -72,10 +74,13 @@ compared by rows in a second, as PyIceberg's takes long on large tables.
 Random access to Lance tables is compared with pylance's own, on the same files; Spark's scans of them with those of the
 same rows in an Iceberg table, both read by Python workers through Arrow.
 
-| {" | ".join(HEAD)} |
-|{"---|" * len(HEAD)}
-{rows}
-"""
+{tables}"""
+
+
+def _as_table(lines: Sequence[Line]) -> str:
+    rows = (f"| {' | '.join(cells)} |" for cells in (HEAD, *(line.cells for line in lines)))
+    head = next(rows)
+    return "\n".join([head, "|" + "---|" * len(HEAD), *rows])
 
 
 def machine() -> str:
