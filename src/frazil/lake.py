@@ -72,11 +72,11 @@ class Lake:
 
         attach(self, spark, name)
 
-    def detach(self, spark: SparkSession, name: str = "lake") -> None:
-        """Take the catalog away from a session again."""
-        from frazil.spark.attach import detach
+    def detach(self, spark: SparkSession, name: str | None = None) -> None:
+        """Take the lake away from a session again: the catalog of that name, or all that it is attached as."""
+        from frazil.spark.attach import detach_lake
 
-        detach(spark, name)
+        detach_lake(self, spark, name)
 
     # Namespaces.
 

@@ -88,6 +88,8 @@ def test_statements_are_read_as_documented(text, change):
         "ALTER TABLE t ADD COLUMN x INT",
         "ALTER TABLE t ALTER COLUMN x TYPE INT",
         "ALTER TABLE t ALTER COLUMN x TYPE INT COMMENT",
+        "ALTER TABLE t ALTER COLUMN x TYPE INT, y COMMENT 'z'",
+        "ALTER TABLE t ALTER COLUMN x TYPE map<int, array<int>>, y COMMENT 'z'",
         "ALTER TABLE t ALTER COLUMN x COMMENT 'y'",
         "ALTER TABLE t ALTER COLUMN x SET DEFAULT 'y'",
         "ALTER TABLE t SET x",

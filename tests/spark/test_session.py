@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import frazil
-from frazil.errors import AlreadyExists, InvalidName, MissingDependency, NotFound, Unsupported
+from frazil.errors import AlreadyExists, InvalidArgument, InvalidName, MissingDependency, NotFound, Unsupported
 from frazil.spark import session as sessions
 from frazil.spark.attach import bridge_of, check_session
 
@@ -55,6 +55,20 @@ def test_attaching_again_changes_nothing_and_another_lake_is_refused(spark, tmp_
             two.attach(spark, "not a name")
     finally:
         one.detach(spark, "again")
+
+
+def test_a_lake_is_detached_and_no_other(spark, tmp_path):
+    one, two = frazil.connect(tmp_path / "one"), frazil.connect(tmp_path / "two")
+    one.attach(spark, "first")
+    two.attach(spark, "second")
+    try:
+        with pytest.raises(InvalidArgument, match="first"):
+            two.detach(spark, "first")
+        two.detach(spark)
+        assert (bridge_of(spark, "first").lake, bridge_of(spark, "second")) == (one, None)
+    finally:
+        one.detach(spark)
+    assert bridge_of(spark, "first") is None
 
 
 def test_a_detached_lake_is_gone_and_its_name_free(spark, tmp_path):

@@ -10,7 +10,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import AlreadyExists, InvalidName, MissingDependency, Unsupported
+from frazil.errors import AlreadyExists, InvalidArgument, InvalidName, MissingDependency, Unsupported
 from frazil.spark.bridge import Bridge, prepare
 from frazil.spark.jvm import PACKAGE, get_private, set_private
 from frazil.spark.session import check_version, is_connect
@@ -41,6 +41,21 @@ def attach(lake: Lake, spark: SparkSession, name: str = "lake") -> Bridge:
                 f"the session has another catalog {name!r}", hint="detach it first, or choose another name"
             )
         return _attach(lake, spark, name)
+
+
+def detach_lake(lake: Lake, spark: SparkSession, name: str | None) -> None:
+    """Take a lake away from the session; a catalog that is another lake's is refused."""
+    if name is None:
+        for bridge in bridges_of(spark):
+            if bridge.lake is lake:
+                detach(spark, bridge.name)
+        return
+    found = _present(spark, name)
+    if found is not None and found.lake is not lake:
+        raise InvalidArgument(
+            f"catalog {name!r} of the session is another lake", hint="detach that lake, or leave name out"
+        )
+    detach(spark, name)
 
 
 def detach(spark: SparkSession, name: str = "lake") -> None:

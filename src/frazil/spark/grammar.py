@@ -368,8 +368,12 @@ class _Parser:
             self._expect("TYPE")
         except BadStatement:
             raise NotOurs from None
-        start = self._next
+        start, depth = self._next, 0
         while self._next < len(self._tokens) and self._peek() != "COMMENT":
+            text = self._tokens[self._next][1]
+            depth += sum(map(text.count, "(<")) - sum(map(text.count, ")>"))
+            if text == "," and not depth:  # several columns
+                raise NotOurs
             self._next += 1
         type_ = " ".join(text for _, text in self._tokens[start : self._next])
         if not (type_ and self._accept("COMMENT") and self._next < len(self._tokens)):

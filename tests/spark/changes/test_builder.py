@@ -131,6 +131,15 @@ def test_columns_of_an_evolving_merge_come_with_its_rows(spark, table):
     assert (1, "n", 9) in rows(table, "id", "a", "extra")
 
 
+def test_an_evolving_merge_that_only_inserts(spark, table):
+    if spark.version < "4.1":
+        pytest.skip("this Spark has no MERGE WITH SCHEMA EVOLUTION")
+    source = spark.createDataFrame([(1, 9), (77, 8)], "id BIGINT, extra INT")
+    merge = table.merge(source, "id", spark=spark).with_schema_evolution().when_not_matched_insert_all()
+    assert merge.execute().rows_inserted == 1
+    assert rows(table.refresh(), "id", "extra")[-1] == (77, 8)
+
+
 def test_an_evolving_merge_that_changes_no_row_adds_its_columns(spark, table):
     assert _evolving(spark, table, (404, "n", 9)).execute().snapshot is None
     assert table.refresh().schema.columns[-1] == "extra"

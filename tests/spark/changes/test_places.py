@@ -376,3 +376,25 @@ def test_now_is_one_moment_for_a_command(spark, sql, name, mode, monkeypatch):
     sql(f"UPDATE {name} SET ts = TIMESTAMP '2000-01-01 00:00:00' WHERE ts < current_timestamp()")
     assert sql(f"SELECT count(*), count(DISTINCT id) FROM {name}") == [(500, 500)]
     assert sql(f"SELECT count(*) > 0 FROM {name} WHERE ts = TIMESTAMP '2000-01-01 00:00:00'") == [(True,)]
+
+
+@pytest.mark.parametrize("mode", [COPY, MERGE])
+def test_structs_are_assigned_by_names(spark, lake, sql, name, mode):
+    lake.create_table(
+        name.removeprefix("lake."),
+        "id BIGINT, s STRUCT<x: INT, y: INT>, several ARRAY<STRUCT<x: INT, y: INT>>",
+        properties=modes(mode),
+    )
+    spark.sql(f"INSERT INTO {name} VALUES (1, named_struct('x', 1, 'y', 2), NULL)")
+    turned = "named_struct('y', {}, 'x', {})"
+    spark.sql(f"UPDATE {name} SET s = {turned.format(20, 10)}, several = array({turned.format(40, 30)})")
+    assert sql(f"SELECT s.x, s.y, several[0].x, several[0].y FROM {name}") == [(10, 20, 30, 40)]
+    source = (
+        f"(SELECT explode(array(1L, 2L)) AS id, {turned.format(6, 5)} AS s, array({turned.format(8, 7)}) AS several)"
+    )
+    spark.sql(
+        f"MERGE INTO {name} t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = s.s "
+        "WHEN NOT MATCHED THEN INSERT *"
+    )
+    found = sql(f"SELECT id, s.x, s.y, several[0].x, several[0].y FROM {name} ORDER BY id")
+    assert found == [(1, 5, 6, 30, 40), (2, 5, 6, 7, 8)]

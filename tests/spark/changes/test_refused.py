@@ -49,6 +49,13 @@ REFUSED: dict[str, tuple[str, str]] = {
         f"MERGE INTO {{t}} t USING {_S} ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.id + 3000000000",
         "`v` due to an overflow",
     ),
+    "text for a number": ("UPDATE {t} SET v = '7' WHERE id = 3", "CANNOT_SAFELY_CAST(?s:.*)`v`"),
+    "boolean for a number": ("UPDATE {t} SET v = true WHERE id = 3", "CANNOT_SAFELY_CAST(?s:.*)`v`"),
+    "text for a number in merge": (
+        f"MERGE INTO {{t}} t USING {_S} ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = '7'",
+        "CANNOT_SAFELY_CAST(?s:.*)`v`",
+    ),
+    "struct of other fields": ("UPDATE {t} SET s = named_struct('no', 1, 'none', 'x')", "CANNOT_FIND_DATA(?s:.*)`s`"),
     "null": ("UPDATE {t} SET cat = NULL WHERE id = 3", r"NOT_NULL(?s:.*)cat"),
     "null of an expression": ("UPDATE {t} SET cat = nullif(cat, 'a') WHERE id > 0", r"NOT_NULL(?s:.*)cat"),
     "null of a field": ("UPDATE {t} SET s.a = CAST(NULL AS INT) WHERE id = 3", r"NOT_NULL(?s:.*)s\na"),

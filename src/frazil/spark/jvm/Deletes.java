@@ -226,7 +226,7 @@ public class FrazilKeys implements java.io.Serializable {
 
 /** Keys applied to the rows of one file. */
 public class FrazilMatch {
-  final FrazilKeys keys; final int[] at; final long sequence; final UnsafeProjection project; long[] hashes = new long[4096];
+  final FrazilKeys keys; final int[] at; final long sequence; final UnsafeProjection project; long[] hashes = new long[4096]; long seen = 0L;
   public FrazilMatch(FrazilKeys keys, int[] at, long sequence) {
     this.keys = keys; this.at = at; this.sequence = sequence;
     ArrayList refs = new ArrayList();
@@ -246,7 +246,7 @@ public class FrazilMatch {
   int mark(ColumnarBatch b, byte[] gone, int[] some) {
     long[] h = hashed(b);
     int n = b.numRows(), maybe = keys.maybe(h, n, some), first = n;
-    keys.fetch(h, some, maybe);
+    seen ^= keys.fetch(h, some, maybe);
     for (int x = 0; x < maybe; x++) {
       int i = some[x];
       if (deletes(b, i, h[i])) { gone[i] = 1; first = Math.min(first, i); } }

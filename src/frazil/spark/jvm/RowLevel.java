@@ -55,7 +55,7 @@ public class FrazilRowLevel {
   /** The same, with the row as it was (`_old_row`, a struct) in the place of `_file` and `_pos`. */
   public static LogicalPlan oldAndNew(LogicalPlan command, Expression only) { return (LogicalPlan) changes(command, only, true).transformUp(new FrazilOldRows()); }
   static LogicalPlan changes(LogicalPlan command, Expression only, boolean old) {
-    command = (LogicalPlan) ResolveRowLevelCommandAssignments$.MODULE$.apply(prepared(command, old));
+    command = (LogicalPlan) ResolveRowLevelCommandAssignments$.MODULE$.apply((LogicalPlan) prepared(command, old).transformExpressionsDown(new FrazilGiven()));
     command = (LogicalPlan) command.transformExpressionsDown(new FrazilAsserts());
     Rule rule = command instanceof DeleteFromTable ? (Rule) RewriteDeleteFromTable$.MODULE$ : command instanceof UpdateTable ? (Rule) RewriteUpdateTable$.MODULE$ : (Rule) RewriteMergeIntoTable$.MODULE$;
     LogicalPlan made = (LogicalPlan) rule.apply(command);
@@ -74,7 +74,9 @@ public class FrazilRowLevel {
     return condition.equals(Literal.create(Boolean.TRUE, DataTypes.BooleanType)) ? new EqualTo(one, one) : condition; }
   static LogicalPlan open(LogicalPlan target, boolean old) {
     while (target instanceof SubqueryAlias) target = ((SubqueryAlias) target).child();
-    return with(target, 0, new FrazilRowTable(FrazilRule.table(target), old)); }
+    return unnamed(with(target, 0, new FrazilRowTable(FrazilRule.table(target), old))); }
+  /** A relation as it is here: Spark would look it up again by its name, and may not find columns that are yet to be committed. */
+  static LogicalPlan unnamed(LogicalPlan relation) { return with(with(relation, 2, scala.Option.empty()), 3, scala.Option.empty()); }
   static LogicalPlan with(LogicalPlan relation, int place, Object part) {
     Object[] parts = new Object[((scala.Product) relation).productArity()];
     for (int i = 0; i < parts.length; i++) parts[i] = ((scala.Product) relation).productElement(i);
@@ -154,8 +156,7 @@ public class FrazilRowLevel {
     MergeIntoTable m = (MergeIntoTable) command;
     LogicalPlan target = m.targetTable();
     while (target instanceof SubqueryAlias) target = ((SubqueryAlias) target).child();
-    // as it is here: Spark would look it up again by its name, and may not find columns that are yet to be committed
-    target = with(with(target, 2, scala.Option.empty()), 3, scala.Option.empty());
+    target = unnamed(target);
     List row = new ArrayList(), out = new ArrayList();
     scala.collection.Iterator i = m.mergeCondition().references().iterator();
     while (i.hasNext()) { Attribute a = (Attribute) i.next(); if (target.outputSet().contains(a)) out.add(a); }
@@ -264,18 +265,30 @@ public class FrazilMoved extends scala.runtime.AbstractPartialFunction {
     return isDefinedAt(node) ? FrazilRowLevel.with((LogicalPlan) node, 0, to) : otherwise.apply(node); }
 }
 
-/** Assertions that a value is not null, or fits, say of which column: Spark names only fields of structs, and those of INSERT. */
+/**
+ * Values as they were given. Spark cast them like in any expression when it took the table for one that it cannot change, structs by position;
+ * for one that it can, it goes by names, and refuses what INSERT refuses.
+ */
+public class FrazilGiven extends scala.runtime.AbstractPartialFunction {
+  static boolean made(Expression e) { return e instanceof Cast && ((Cast) e).getTagValue(Cast$.MODULE$.BY_TABLE_INSERTION()).isDefined(); }
+  public boolean isDefinedAt(Object e) { return e instanceof Assignment && made(((Assignment) e).value()); }
+  public Object applyOrElse(Object e, scala.Function1 otherwise) {
+    if (!isDefinedAt(e)) return otherwise.apply(e);
+    Expression given = ((Cast) ((Assignment) e).value()).child();
+    return new Assignment(((Assignment) e).key(), given instanceof AssertNotNull ? ((AssertNotNull) given).child() : given); }
+}
+
+/** Assertions that a value is not null say of which column: Spark names only fields of structs. */
 public class FrazilAsserts extends scala.runtime.AbstractPartialFunction {
   final List path;
   public FrazilAsserts() { this(null); }
   public FrazilAsserts(List path) { this.path = path; }
   public boolean isDefinedAt(Object e) {
     if (path == null) return e instanceof Assignment && ((Assignment) e).key() instanceof NamedExpression;
-    return e instanceof AssertNotNull && ((AssertNotNull) e).walkedTypePath().isEmpty() || e instanceof Cast && ((Cast) e).getTagValue(Cast$.MODULE$.BY_TABLE_INSERTION()).isDefined(); }
+    return e instanceof AssertNotNull && ((AssertNotNull) e).walkedTypePath().isEmpty(); }
   public Object applyOrElse(Object e, scala.Function1 otherwise) {
     if (!isDefinedAt(e)) return otherwise.apply(e);
-    if (e instanceof Cast) return new CheckOverflowInTableInsert((Expression) e, (String) path.get(0));
     if (path != null) return new AssertNotNull(((AssertNotNull) e).child(), Frazil.seq(path));
     Expression key = ((Assignment) e).key(), value = ((Assignment) e).value();
-    return new Assignment(key, (Expression) value.transformUp(new FrazilAsserts(Collections.singletonList(((NamedExpression) key).name())))); }
+    return new Assignment(key, (Expression) value.transformDown(new FrazilAsserts(Collections.singletonList(((NamedExpression) key).name())))); }
 }
