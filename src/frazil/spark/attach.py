@@ -47,15 +47,20 @@ def detach_lake(lake: Lake, spark: SparkSession, name: str | None) -> None:
     """Take a lake away from the session; a catalog that is another lake's is refused."""
     if name is None:
         for bridge in bridges_of(spark):
-            if bridge.lake is lake:
+            if _is_same(bridge.lake, lake):
                 detach(spark, bridge.name)
         return
     found = _present(spark, name)
-    if found is not None and found.lake is not lake:
+    if found is not None and not _is_same(found.lake, lake):
         raise InvalidArgument(
             f"catalog {name!r} of the session is another lake", hint="detach that lake, or leave name out"
         )
     detach(spark, name)
+
+
+def _is_same(one: Lake, other: Lake) -> bool:
+    """Whether two lakes are one, or connections to the same place."""
+    return one is other or repr(one.catalog) == repr(other.catalog)
 
 
 def detach(spark: SparkSession, name: str = "lake") -> None:
