@@ -12,7 +12,6 @@ Lake('lake', MemoryCatalog('memory://...'))
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from html import escape
@@ -24,6 +23,7 @@ from frazil.catalog.formats import ICEBERG, LANCE, MIXED, Placed, check_format, 
 from frazil.catalog.names import TableName, table_name
 from frazil.errors import CommitFailed, FrazilError, InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
 from frazil.io.store import Stores
+from frazil.locations import absolute_location, scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from frazil.optimize.tasks import Executor
 
 _Made = TypeVar("_Made", "LanceTable", "MixedTable")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):")
 _SQL = ("sqlite", "postgresql", "postgres")
 _REPLACE_ATTEMPTS = 5
 _SHOWN_TABLES = 200
@@ -544,7 +543,7 @@ def connect(
     if not isinstance(uri, str | os.PathLike):
         raise InvalidArgument(f"{uri!r} is no place", hint='give a folder, or a URL such as "sqlite:///lake.db"')
     text = os.fspath(uri)
-    scheme = _scheme(text)
+    scheme = scheme_of(text)
     if scheme in ("http", "https"):
         raise Unsupported(
             "REST catalogs are not supported yet", hint="connect to a folder, or to a SQL catalog that others use too"
@@ -574,27 +573,6 @@ def connect(
     place = absolute_location(text)
     store.route(place)  # refuses what no store can hold
     return Lake(FilesystemCatalog(store, place), name)
-
-
-def absolute_location(path: str | Path) -> str:
-    """A location from what people write: relative paths and `~` are for the local disk.
-
-    >>> absolute_location("s3://bucket/t"), absolute_location("/a/./b/../c")
-    ('s3://bucket/t', '/a/c')
-    """
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidArgument(f"{path!r} is no path", hint="give text or a pathlib.Path")
-    text = os.fspath(path)
-    if not text:
-        raise InvalidArgument("an empty path", hint='write "." for the current folder')
-    if _scheme(text) is not None:
-        return text
-    return os.path.abspath(Path(text).expanduser())  # noqa: PTH100 - takes '..' out without following links
-
-
-def _scheme(text: str) -> str | None:
-    found = _SCHEME.match(text)
-    return None if found is None else found[1].lower().partition("+")[0]
 
 
 def _definition(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from frazil.errors import FileMissing, InvalidArgument, TableNotFound, Unsupported
 from frazil.io import location as locations
 from frazil.io.store import FileInfo, ForwardingStore, RelocatingStore, Store, Stores
-from frazil.lake import absolute_location
+from frazil.locations import absolute_location
 
 if TYPE_CHECKING:
     from frazil.iceberg.committer import Committer, TableState

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.catalog.formats import ICEBERG, LANCE, MIXED
 from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg import properties as props
-from frazil.lake import absolute_location
+from frazil.locations import absolute_location
 from frazil.model.schema import Schema
 from frazil.spark.defaults import default_value
 from frazil.spark.describe import SHOWN, quoted_name

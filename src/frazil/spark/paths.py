@@ -19,7 +19,7 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.table import IcebergTable
 from frazil.io import location as locations
 from frazil.io.store import Store
-from frazil.lake import absolute_location
+from frazil.locations import absolute_location
 from frazil.opening import open_in, open_pair_in
 
 if TYPE_CHECKING:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime
 
 import pyarrow as pa
+import pyspark
 import pytest
 
 import frazil
 from frazil import col
 from frazil.errors import ColumnNotFound, CommitConflict, InvalidArgument
 from frazil.iceberg.transaction import Transaction
+
+needs_evolution = pytest.mark.skipif(pyspark.__version__ < "4.1", reason="no MERGE WITH SCHEMA EVOLUTION before 4.1")
 
 
 @pytest.fixture
@@ -105,9 +108,8 @@ def test_a_merge_can_be_looked_at_and_done_later(spark, table, capsys):
     assert not [view.name for view in spark.catalog.listTables() if view.name.startswith("frazil_")]
 
 
+@needs_evolution
 def test_schema_evolution(spark, table):
-    if spark.version < "4.1":
-        pytest.skip("this Spark has no MERGE WITH SCHEMA EVOLUTION")
     source = spark.createDataFrame([(1, "n", 9), (77, "m", 8)], "id BIGINT, a STRING, extra INT")
     merge = table.merge(source, "id", spark=spark).with_schema_evolution()
     merge.when_matched_update({"a": "s.a"}).when_not_matched_insert_all().execute()
@@ -117,12 +119,11 @@ def test_schema_evolution(spark, table):
 
 
 def _evolving(spark, table, *given):
-    if spark.version < "4.1":
-        pytest.skip("this Spark has no MERGE WITH SCHEMA EVOLUTION")
     source = spark.createDataFrame(list(given), "id BIGINT, a STRING, extra INT")
     return table.merge(source, "id", spark=spark).with_schema_evolution().when_matched_update_all()
 
 
+@needs_evolution
 def test_columns_of_an_evolving_merge_come_with_its_rows(spark, table):
     before = table.metadata_location
     _evolving(spark, table, (1, "n", 9)).execute()
@@ -131,20 +132,21 @@ def test_columns_of_an_evolving_merge_come_with_its_rows(spark, table):
     assert (1, "n", 9) in rows(table, "id", "a", "extra")
 
 
+@needs_evolution
 def test_an_evolving_merge_that_only_inserts(spark, table):
-    if spark.version < "4.1":
-        pytest.skip("this Spark has no MERGE WITH SCHEMA EVOLUTION")
     source = spark.createDataFrame([(1, 9), (77, 8)], "id BIGINT, extra INT")
     merge = table.merge(source, "id", spark=spark).with_schema_evolution().when_not_matched_insert_all()
     assert merge.execute().rows_inserted == 1
     assert rows(table.refresh(), "id", "extra")[-1] == (77, 8)
 
 
+@needs_evolution
 def test_an_evolving_merge_that_changes_no_row_adds_its_columns(spark, table):
     assert _evolving(spark, table, (404, "n", 9)).execute().snapshot is None
     assert table.refresh().schema.columns[-1] == "extra"
 
 
+@needs_evolution
 def test_a_refused_merge_adds_no_columns(spark, table):
     before = table.metadata_location
     with pytest.raises(Exception, match="id = 1"):
@@ -152,6 +154,7 @@ def test_a_refused_merge_adds_no_columns(spark, table):
     assert table.refresh().metadata_location == before
 
 
+@needs_evolution
 def test_an_evolving_merge_that_is_explained_adds_no_columns(spark, table, capsys):
     before = table.metadata_location
     _evolving(spark, table, (1, "n", 9)).explain()
@@ -159,9 +162,8 @@ def test_an_evolving_merge_that_is_explained_adds_no_columns(spark, table, capsy
     assert table.refresh().metadata_location == before
 
 
+@needs_evolution
 def test_an_evolving_merge_by_sql(spark, lake, table):
-    if spark.version < "4.1":
-        pytest.skip("this Spark has no MERGE WITH SCHEMA EVOLUTION")
     name, before = f"lake.{table.identifier}", table.metadata_location
     text = (
         f"MERGE WITH SCHEMA EVOLUTION INTO {name} t USING (SELECT 1L AS id, 'n' AS a, 9 AS extra) s ON t.id = s.id "
@@ -178,6 +180,7 @@ def test_an_evolving_merge_by_sql(spark, lake, table):
     assert spark.table(name).columns[-2:] == ["extra", "later"]
 
 
+@needs_evolution
 def test_a_column_that_another_adds_meanwhile_is_a_conflict(spark, table, monkeypatch):
     merge = _evolving(spark, table, (1, "n", 9))
     plain = Transaction.commit
