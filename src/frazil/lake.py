@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from frazil.catalog.catalog import MIXED_STORE, Catalog, Name, change_store_base, table_exists_already
+from frazil.catalog.definition import TableDefinition, definition_of
 from frazil.catalog.formats import ICEBERG, LANCE, MIXED, Placed, check_format, refuse
 from frazil.catalog.names import TableName, table_name
 from frazil.errors import CommitFailed, FrazilError, InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
@@ -28,7 +29,6 @@ from frazil.locations import absolute_location, scheme_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from frazil.catalog.definition import TableDefinition
     from frazil.conversion.convert import Converted
     from frazil.iceberg.committer import Committer, TableState
     from frazil.iceberg.table import IcebergTable
@@ -185,7 +185,7 @@ class Lake:
             if kind == LANCE:
                 refuse(kind, partition_by=partition_by, sort_by=sort_by, primary_key=primary_key, layout=layout)
                 return self._create_lance(wanted, schema, properties, location, format_version)
-            definition = _definition(schema, partition_by, sort_by, format_version, properties)
+            definition = definition_of(schema, partition_by, sort_by, format_version, properties)
             if kind == MIXED:
                 return self._create_mixed(wanted, definition, primary_key, layout, location)
             refuse(kind, primary_key=primary_key, layout=layout)
@@ -286,7 +286,7 @@ class Lake:
         for attempt in range(1, _REPLACE_ATTEMPTS + 1):
             staged, committer = self._stage(
                 wanted,
-                _definition(schema, partition_by, sort_by, format_version, properties),
+                definition_of(schema, partition_by, sort_by, format_version, properties),
                 location=None,
                 create=or_create,
                 replace=True,
@@ -318,7 +318,7 @@ class Lake:
         """
         wanted = table_name(name)
         _only_iceberg(format, "staged")
-        definition = _definition(schema, partition_by, sort_by, format_version, properties)
+        definition = definition_of(schema, partition_by, sort_by, format_version, properties)
         staged, committer = self._stage(wanted, definition, location=location, create=create, replace=replace)
         return self._table(wanted, committer, staged)
 
@@ -575,35 +575,7 @@ def connect(
     return Lake(FilesystemCatalog(store, place), name)
 
 
-def _definition(
-    schema: Any,
-    partition_by: str | Iterable[str],
-    sort_by: str | Iterable[str],
-    format_version: int | str | None,
-    properties: Mapping[str, str] | None,
-) -> TableDefinition:
-    from frazil.catalog.definition import TableDefinition
-    from frazil.model.arrow import schema_from_anything
-    from frazil.model.property_text import property_texts
-
-    if isinstance(format_version, str):
-        raise InvalidArgument(f"format_version={format_version!r} is a text", hint="use the number 1, 2 or 3")
-    return TableDefinition(
-        schema_from_anything(schema), _terms(partition_by), _terms(sort_by), property_texts(properties), format_version
-    )
-
-
 def _only_iceberg(format_name: str, done: str) -> None:
     kind = check_format(format_name)
     if kind != ICEBERG:
         raise Unsupported(f"{kind} tables cannot be {done}", hint="drop the table, and create it anew")
-
-
-def _terms(given: str | Iterable[str]) -> tuple[str, ...]:
-    if not isinstance(given, Iterable):
-        raise InvalidArgument(f"{given!r} is no text", hint='write terms such as "days(ts)" or "id DESC"')
-    terms: Sequence[str] = (given,) if isinstance(given, str) else tuple(given)
-    for term in terms:
-        if not isinstance(term, str):
-            raise InvalidArgument(f"{term!r} is no text", hint='write terms such as "days(ts)" or "id DESC"')
-    return tuple(terms)

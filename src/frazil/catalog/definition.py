@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from frazil.errors import InvalidArgument
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.new_table import new_table_metadata
 from frazil.iceberg.refs import MAIN
@@ -21,8 +23,10 @@ from frazil.iceberg.updates import (
     Update,
     UpgradeFormatVersion,
 )
+from frazil.model.arrow import schema_from_anything
 from frazil.model.fresh_ids import reassign_ids_by_name
 from frazil.model.partition import PartitionField, PartitionSpec, parse_partition_by
+from frazil.model.property_text import property_texts
 from frazil.model.schema import Schema
 from frazil.model.sorting import parse_sort_order
 from frazil.model.transforms import VoidTransform
@@ -85,3 +89,28 @@ def _after(old: PartitionSpec, new: tuple[PartitionField, ...], schema: Schema) 
         elif part.source_id in schema.field_ids:
             fields.append(replace(part, transform=VoidTransform()))
     return (*fields, *left)
+
+
+def definition_of(
+    schema: Any,
+    partition_by: str | Iterable[str],
+    sort_by: str | Iterable[str],
+    format_version: int | str | None,
+    properties: Mapping[str, str] | None,
+) -> TableDefinition:
+    """The definition from what people give: a schema in any form, and terms."""
+    if isinstance(format_version, str):
+        raise InvalidArgument(f"format_version={format_version!r} is a text", hint="use the number 1, 2 or 3")
+    return TableDefinition(
+        schema_from_anything(schema), _terms(partition_by), _terms(sort_by), property_texts(properties), format_version
+    )
+
+
+def _terms(given: str | Iterable[str]) -> tuple[str, ...]:
+    if not isinstance(given, Iterable):
+        raise InvalidArgument(f"{given!r} is no text", hint='write terms such as "days(ts)" or "id DESC"')
+    terms: Sequence[str] = (given,) if isinstance(given, str) else tuple(given)
+    for term in terms:
+        if not isinstance(term, str):
+            raise InvalidArgument(f"{term!r} is no text", hint='write terms such as "days(ts)" or "id DESC"')
+    return tuple(terms)
