@@ -32,10 +32,10 @@ class Line:
         return (self.question, self.frazil, self.peer, self.ratio, self.target, self.verdict)
 
 
-HEAD = ("", "Frazil", "PyIceberg", "ratio", "target", "")
+HEAD = ("", "Frazil", "peer", "ratio", "target", "")
 
 
-def as_text(lines: Sequence[Line], peer: str = "PyIceberg") -> str:
+def as_text(lines: Sequence[Line], peer: str = HEAD[2]) -> str:
     """The lines in columns, for a terminal."""
     table = [(*HEAD[:2], peer, *HEAD[3:]), *(line.cells for line in lines)]
     widths = [max(len(row[place]) for row in table) for place in range(len(HEAD))]
@@ -53,6 +53,8 @@ def as_page(parts: Mapping[str, Sequence[Line]], before: str = "") -> str:
 
 Written by `python -m benchmarks --write`; run it yourself, as only the ratios travel. {machine()}.
 
+The peer of plans, commits, upserts and rows without Spark is PyIceberg. Elsewhere the question names it.
+
 Both sides plan the same tables: 500 files to a manifest, 12 columns with full metrics, partitioned by `d` (one value to
 a manifest) and `b` (500 values in every manifest). Each side runs in a fresh process, the two taking turns; a time is
 the least of several, after a warm-up on a table of one manifest. A target is met by wall or by CPU time, since other
@@ -67,7 +69,8 @@ What Spark writes is compared with Spark's own writer, which is named in the que
 timestamps, in one session, the two taking turns. Its target is met by wall time alone.
 
 Scans of tables with deleted rows are compared with the same scan of the same files without deletes, MERGE in one mode
-with the other; the question names it. Deleted and merged rows are everywhere in each file. Commands get a new table
+with the other; the question names it. Deleted and merged rows are everywhere in each file. What keys of equality
+deletes take is found by the first scan and remembered by those that come "again". Commands get a new table
 before each call, which has the data files of one that was made before; what they did is read and checked. Upserts are
 compared by rows in a second, as PyIceberg's takes long on large tables.
 
@@ -121,5 +124,5 @@ def tell(lines: Iterable[Line], form: str) -> int:
     if form == "--json":
         print(*(json.dumps(asdict(line)) for line in found), sep="\n")
         return 0
-    print(machine(), as_text(found, "to"), sep="\n\n")
+    print(machine(), as_text(found), sep="\n\n")
     return 0 if all(line.met is not False for line in found) else 1

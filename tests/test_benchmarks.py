@@ -43,9 +43,17 @@ QUESTIONS = (
     *(f"scan 8,000 rows, {share} % deleted by vectors, all columns " for share in (1, 5, 20)),
     "1 %, 5 %, 20 % deleted, all columns: the last to the first (flat) ",
     *(
-        f"scan 8,000 rows, 400 equality deletes, {key} "
-        for kind in ("key", "two keys,", "string key,")
-        for key in (f"{kind} selected", f"{kind} not selected")
+        f"scan 8,000 rows, 400 equality deletes, {key}, {which} "
+        for key in (
+            "key selected",
+            "key not selected",
+            "two keys, selected",
+            "two keys, not selected",
+            "string key, selected",
+            "string key, not selected but all other columns",
+            "string key, not selected but two numbers",
+        )
+        for which in ("first scan", "again")
     ),
     "merge-on-read to copy-on-write: MERGE of 1 % into 8,000 rows ",
     "merge-on-read to copy-on-write: MERGE of 1 % into 8,000 rows: bytes ",

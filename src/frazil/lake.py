@@ -13,12 +13,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from frazil.catalog.catalog import MIXED_STORE, Catalog, Name, change_store_base, table_exists_already
+from frazil.catalog.catalog import (
+    MIXED_STORE,
+    Catalog,
+    Name,
+    change_store_base,
+    change_store_of,
+    table_exists_already,
+)
 from frazil.catalog.definition import TableDefinition, definition_of
 from frazil.catalog.formats import ICEBERG, LANCE, MIXED, Placed, check_format, refuse
 from frazil.catalog.names import TableName, table_name
@@ -175,7 +184,7 @@ class Lake:
 
         `format` is `"iceberg"`, `"lance"` (whose `format_version` is that of its data files, such as `"2.1"`), or
         `"mixed"`: Amoro's tables, keyed if they have a `primary_key`, with `layout="sibling"` as today's Amoro lays
-        them out.
+        them out. Both can be given as the properties `primary-key` and `layout`, as in CREATE TABLE.
         """
         wanted = table_name(name)
         kind = check_format(format)
@@ -230,21 +239,23 @@ class Lake:
         location: str | None,
     ) -> MixedTable:
         from frazil.catalog.mixed_folder import create_mixed_table
+        from frazil.mixed.definition import LAYOUT, PRIMARY_KEY, key_of, layout_of
         from frazil.mixed.layout import NESTED
 
-        chosen = NESTED if layout is None else layout
+        given = definition.properties
+        key, chosen = key_of(definition.schema, given, primary_key), layout_of(given, layout)
+        rest = {prop: text for prop, text in given.items() if prop not in (PRIMARY_KEY, LAYOUT)}
+        plan = replace(definition, properties=rest)
 
         def make(place: str) -> MixedTable:
-            return create_mixed_table(
-                self.catalog.store, place, definition, primary_key=primary_key, layout=chosen, name=str(name)
-            )
+            return create_mixed_table(self.catalog.store, place, plan, primary_key=key, layout=chosen, name=str(name))
 
         if chosen == NESTED:
             return self._placed(name, MIXED, location, make)
         from frazil.catalog.filesystem import FilesystemCatalog
 
         if not isinstance(self.catalog, FilesystemCatalog):
-            raise Unsupported(f"layout={layout!r} is for filesystem catalogs", hint="leave the layout out")
+            raise Unsupported(f"layout={chosen!r} is for filesystem catalogs", hint="leave the layout out")
         self._check_free(name)
         return make(self._location(name, location))
 
@@ -354,22 +365,28 @@ class Lake:
             self._watched(found, wanted, placed)
             return found
         table = self._table(wanted, self.catalog.committer(wanted.parts), state)
-        return table if MIXED_STORE not in table.properties else self._with_change_store(table)
+        return table if MIXED_STORE not in table.properties else self._with_change_store(wanted, table)
 
-    def _with_change_store(self, base: IcebergTable) -> IcebergTable | MixedTable:
+    def _with_change_store(self, name: TableName, base: IcebergTable) -> IcebergTable | MixedTable:
         """The mixed table whose base store is in the catalog under its name, the change store under another."""
         from frazil.catalog.mixed_folder import as_mixed
-        from frazil.mixed.properties import BASE, CHANGE_IDENTIFIER, refuse_part, store_kind
+        from frazil.mixed.properties import BASE, refuse_part, store_kind
 
         if store_kind(base.properties) != BASE:
             refuse_part(base.properties, base.location)
             return base
-        twin = base.properties.get(CHANGE_IDENTIFIER)
-        change = None if twin is None else self._store_of(table_name(twin))
+        twin = change_store_of(name, base.properties)
+        change = None if twin is None else self._change_store(twin)
         return as_mixed(base.identifier, base, change, None)
 
-    def _store_of(self, name: TableName) -> IcebergTable:
-        return self._table(name, self.catalog.committer(name.parts), self.catalog.load_table(name.parts))
+    def _change_store(self, name: TableName) -> IcebergTable:
+        from frazil.catalog.mixed_folder import missing_twin
+
+        try:
+            state = self.catalog.load_table(name.parts)
+        except TableNotFound:
+            raise missing_twin(self.catalog.default_location(name.parts), "change") from None
+        return self._table(name, self.catalog.committer(name.parts), state)
 
     def tables(self, namespace: Name | None = None) -> list[str]:
         """The names of the tables in a namespace, or of all tables."""
@@ -393,25 +410,22 @@ class Lake:
         twin = self._change_store_of(name)
         self.catalog.drop_table(name, purge=purge)
         if twin is not None:
-            self.catalog.drop_table(twin, purge=purge)
+            with suppress(TableNotFound):  # somebody took it away: the table goes as it is
+                self.catalog.drop_table(twin.parts, purge=purge)
 
-    def _change_store_of(self, name: Name) -> str | None:
+    def _change_store_of(self, name: Name) -> TableName | None:
         """The table beside this one that is a part of it."""
         try:
             properties = self.catalog.load_table(name).metadata.properties
         except FrazilError:  # what cannot be read can be dropped
             return None
-        if MIXED_STORE not in properties:
-            return None
-        from frazil.mixed.properties import CHANGE_IDENTIFIER
-
-        return properties.get(CHANGE_IDENTIFIER)
+        return None if MIXED_STORE not in properties else change_store_of(table_name(name), properties)
 
     def _refuse_store(self, name: Name, done: str) -> None:
         """Unsupported for a store of a mixed table that is there: that table would be lost with it."""
         wanted = table_name(name)
         base = change_store_base(wanted)
-        of: object = base if base is not None and self._change_store_of(base.parts) == str(wanted) else None
+        of: object = base if base is not None and self._change_store_of(base.parts) == wanted else None
         if len(wanted.namespace) > 1 and self.catalog.table_exists(wanted.namespace):
             of = ".".join(wanted.namespace)
         if of is not None:
@@ -508,6 +522,11 @@ class Lake:
             known = ", ".join(self.list_namespaces()[:12]) or "none yet"
             return TableNotFound(
                 error.message, hint=f"there is no namespace {'.'.join(name.namespace)}; there are {known}"
+            )
+        left = self.catalog.change_store_left(name)
+        if left is not None:
+            return TableNotFound(
+                error.message, hint=f"its change store {left} is still there: restore the base store, or drop {left}"
             )
         names = [table.name for table in self.catalog.list_tables(name.namespace)]
         near = difflib.get_close_matches(name.name, names, n=3)

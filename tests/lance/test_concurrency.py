@@ -18,8 +18,8 @@ from frazil.lance.history import History
 from frazil.lance.manifest_file import parse_manifest_file
 from frazil.lance.operations.clean_up import clean_up
 from frazil.lance.operations.delete import mark, matching_rows
-from frazil.lance.scan import as_expression
 from frazil.lance.table import LanceTable
+from frazil.model.expression_parser import as_expression
 from tests.faults import Fault, FaultyStore
 from tests.lance.test_table import check, made, numbers, opened
 

@@ -14,9 +14,10 @@ from frazil.errors import ColumnNotFound, FileMissing, FrazilError, MalformedDat
 from frazil.io.store import Stores
 from frazil.lance.history import History
 from frazil.lance.read import read_task
-from frazil.lance.scan import LanceScan, as_expression
+from frazil.lance.scan import LanceScan
 from frazil.lance.table import LanceTable
 from frazil.lance.take import take_addresses, take_positions
+from frazil.model.expression_parser import as_expression
 from tests.lance.samples import FILE_VERSIONS, every_type
 
 METADATA = ["_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frazil import ambient
-from frazil.errors import InvalidArgument, InvalidEvolution
+from frazil.errors import InvalidArgument, InvalidEvolution, InvalidSchema
 from tests.mixed.tables import new_table, row, rows_of
 
 
@@ -56,6 +56,42 @@ def test_key_columns_keep_their_names_and_types() -> None:
     table.update_schema().update_column("d", "decimal(12,2)").commit()
     table.upsert([{"id": 1, "d": "1.50", "name": "b"}])
     assert [one["name"] for one in rows_of(table)] == ["b"]
+
+
+RESERVED = ["_file_offset", "_transaction_id", "_change_action", "_tree_node", "_Tree_NODE"]
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_no_column_gets_the_name_of_what_tells_of_changes(name: str) -> None:
+    table = new_table()
+    table.append([row(1)])
+    for change in (
+        table.update_schema().add_column(name, "int"),
+        table.update_schema().rename_column("name", name),
+        table.update_schema().drop_column("name").add_column(name, "string"),
+    ):
+        with pytest.raises(InvalidSchema, match=f"column '{name}' has the name of a column"):
+            change.commit()
+    with pytest.raises(InvalidSchema, match=f"column '{name}' has the name of a column"):
+        new_table(f"id BIGINT NOT NULL, {name} STRING")
+    assert table.change.scan().count() == 1
+    for schema, key in ((f"id BIGINT NOT NULL, st STRUCT<{name}: INT>", ("id",)), (f"id BIGINT, {name} INT", ())):
+        other = new_table(schema, primary_key=key)
+        other.append([{"id": 1}])
+        assert other.scan().count() == 1
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_a_column_that_somebody_else_gave_such_a_name_can_be_dropped_or_renamed(name: str) -> None:
+    for drop in (True, False):
+        table = new_table()
+        table.append([row(1)])
+        table.base_store.update_schema().add_column(name, "int").commit()
+        table.update_schema().add_column("n", "int").commit()
+        change = table.update_schema()
+        (change.drop_column(name) if drop else change.rename_column(name, "m")).commit()
+        assert rows_of(table) == [{**row(1), **({} if drop else {"m": None}), "n": None}]
+        assert table.change.scan().count() == 1
 
 
 def test_properties_are_set_on_both_stores_but_not_those_that_tie_them() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,6 +162,39 @@ def test_what_cannot_be_a_table_is_refused() -> None:
         new_table(properties={"format-version": "3"})
 
 
+def test_a_key_and_a_layout_can_be_given_as_in_create_table(tmp_path: Path) -> None:
+    lake = frazil.connect(tmp_path)
+    told = {"primary-key": "ID, d", "layout": "Sibling", "mine": "1"}
+    table = lake.create_table("db.t", "id BIGINT, d DATE, n INT", format="mixed", properties=told)
+    assert table.primary_key == ("id", "d")
+    assert table.base_store.location.endswith("/db/t")
+    assert "mine" in table.properties
+    assert not {"primary-key", "layout"} & table.properties.keys()
+    same = lake.create_table(
+        "db.s", "id BIGINT", format="mixed", primary_key=["id"], layout="nested", properties={"primary-key": "id"}
+    )
+    assert same.primary_key == ("id",)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"properties": {"primary-key": "zz"}}, "'zz'"),
+        ({"properties": {"layout": "odd"}}, "layout is 'odd'"),
+        ({"properties": {"primary-key": "n"}, "primary_key": ["id"]}, "primary-key is 'n'.*primary_key= alone"),
+        ({"properties": {"layout": "nested"}, "layout": "sibling"}, "layout is 'nested'.*layout= alone"),
+    ],
+)
+def test_properties_that_say_something_else_than_arguments_are_refused(
+    tmp_path: Path, given: dict[str, Any], words: str
+) -> None:
+    lake = frazil.connect(tmp_path)
+    with pytest.raises(InvalidArgument) as caught:
+        lake.create_table("db.t", "id BIGINT, n INT", format="mixed", **given)
+    assert re.search(words, str(caught.value))
+    assert lake.tables() == []
+
+
 def test_a_lake_does_not_take_a_store_for_a_table(tmp_path: Path) -> None:
     new_table(layout="sibling", folder=str(tmp_path / "db/t")).append([row(1)])
     lake = frazil.connect(tmp_path)
@@ -195,3 +230,42 @@ def test_a_change_store_that_lost_its_table_can_be_dropped(tmp_path: Path) -> No
     shutil.rmtree(tmp_path / "db/t")
     lake.drop_table("db.t_change_", purge=True)
     assert not lake.table_exists("db.t_change_")
+
+
+@pytest.mark.parametrize("purge", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_table_that_lost_its_change_store_says_so_and_can_be_dropped(
+    tmp_path: Path, layout: str, purge: bool
+) -> None:
+    lake = frazil.connect(tmp_path)
+    table = lake.create_table("db.t", "id BIGINT", format="mixed", primary_key=["id"], layout=layout)
+    assert table.change_store is not None
+    shutil.rmtree(table.change_store.location)
+    with pytest.raises(TableNotFound, match=r"no change store in .*, which a keyed table needs") as caught:
+        lake.table("db.t")
+    assert "restore it: without it, rows would be missing" in str(caught.value)
+    [(name, problem)] = lake.optimize().problems
+    assert name == "db.t"
+    assert "no change store" in problem
+    lake.drop_table("db.t", purge=purge)
+    assert lake.tables() == []
+
+
+def test_who_looks_for_a_table_that_lost_its_base_store_is_told_of_the_change_store(tmp_path: Path) -> None:
+    lake = frazil.connect(tmp_path)
+    lake.create_table("db.t", "id BIGINT", format="mixed", primary_key=["id"], layout="sibling")
+    shutil.rmtree(tmp_path / "db/t")
+    with pytest.raises(TableNotFound, match=r"its change store db\.t_change_ is still there"):
+        lake.table("db.t")
+
+
+def test_a_change_store_is_beside_its_table_however_deep(tmp_path: Path) -> None:
+    lake = frazil.connect(tmp_path)
+    table = lake.create_table("a.b.t", "id BIGINT", format="mixed", primary_key=["id"], layout="sibling")
+    table.append([{"id": 1}])
+    assert lake.tables() == ["a.b.t"]
+    assert ids_of(lake.table("a.b.t", format="mixed")) == [1]
+    with pytest.raises(Unsupported, match=r"store of a\.b\.t"):
+        lake.drop_table("a.b.t_change_")
+    lake.drop_table("a.b.t")
+    assert not lake.table_exists("a.b.t_change_")

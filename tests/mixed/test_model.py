@@ -127,6 +127,18 @@ class Modelled:
     def expire_changes(self) -> None:
         expire_changes(self.table, older_than_ms=FAR)
 
+    def sort(self) -> None:
+        """Lay the rows in an order, or along a curve."""
+        self.table.optimize("full", sort_by=self.random.choice(["name DESC, id", "zorder(id, name)"]), upkeep=False)
+
+    def expire_snapshots(self) -> None:
+        """What was is forgotten, in one store or in both; what is stays."""
+        stores = [self.table.base_store, self.table._change_store]
+        for store in self.random.sample(stores, self.random.randint(1, 2)):
+            store.refresh().expire_snapshots().older_than(FAR).retain_last(self.random.randint(1, 2)).commit()
+        self.table.refresh()
+        self.past = []
+
     def rebucket(self) -> None:
         count = self.random.choice([1, 2, 4, 8])
         self.table.update_properties().set("change.file-index.hash-bucket", count).commit()
@@ -142,7 +154,7 @@ class Modelled:
     def step(self) -> None:
         steps = [self.upsert, self.append, self.delete, self.delete_keys, self.ingest, self.ingest, self.overwrite]
         steps += [self.overwrite_partitions, self.restart, self.rebucket, self.half_a_transaction]
-        steps += [self.optimize, self.optimize, self.expire_changes]
+        steps += [self.optimize, self.optimize, self.sort, self.expire_changes, self.expire_snapshots]
         self.random.choice([*steps, self.truncate] if self.random.random() < 0.2 else steps)()
 
     def check(self) -> None:

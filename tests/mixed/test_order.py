@@ -10,7 +10,6 @@ import pytest
 
 import frazil.mixed.write as writes
 from frazil.errors import CommitConflict
-from frazil.iceberg.scan import as_expression
 from frazil.iceberg.snapshot import Snapshot
 from frazil.mixed.closing import BARRED
 from frazil.mixed.file_names import transaction_of
@@ -20,7 +19,7 @@ from frazil.mixed.overwrite import Overwrite
 from frazil.mixed.table import MixedTable
 from frazil.mixed.transactions import READS, TRANSACTION, ReadPoint, open_transactions, told_by_changes
 from frazil.model.binding import bind
-from frazil.model.expression_parser import parse_expression
+from frazil.model.expression_parser import as_expression, parse_expression
 from frazil.model.expressions import AlwaysTrue
 from tests.mixed.tables import new_table, row, rows_of
 from tests.mixed.test_write import new_view

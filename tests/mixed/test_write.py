@@ -143,6 +143,14 @@ def test_an_update_without_its_old_row_takes_the_place_of_what_has_the_key() -> 
     assert rows_of(table) == [row(1, "c")]
 
 
+@pytest.mark.parametrize("how", PARTITIONINGS)
+def test_an_update_tells_the_row_whole(how: Any) -> None:
+    table = new_table(**how)
+    table.append([row(1), row(2)])
+    table.ingest([{"op": "u", "id": 1, "region": "eu"}])
+    assert rows_of(table) == [row(1, None), row(2)]
+
+
 def test_an_old_row_that_is_not_told_is_found_in_any_partition() -> None:
     table = new_table(**BY_REGION)
     table.append([row(1), row(2), row(3)])
@@ -471,6 +479,16 @@ def test_changes_keep_the_columns_that_only_some_of_them_have() -> None:
     table = new_table(properties={"write.upsert.enabled": "true"})
     table.ingest([{"op": "d", "id": 1, "ts": 1}, {"op": "i", "ts": 2, **row(2, "x")}], order="ts")
     assert rows_of(table) == [row(2, "x")]
+
+
+@pytest.mark.parametrize("given", [list, pa.Table.from_pylist])
+def test_the_operation_stays_where_the_table_has_a_column_of_its_name(given: Callable[[Any], Any]) -> None:
+    table = new_table("id BIGINT NOT NULL, op STRING, ts INT")
+    told = [{"op": "c", "id": 1, "ts": 1}, {"op": "u", "id": 1, "ts": 2}, {"op": "r", "id": 2, "ts": 3}]
+    table.ingest(given(told), order="ts")
+    assert rows_of(table) == [{"id": 1, "op": "u", "ts": 2}, {"id": 2, "op": "r", "ts": 3}]
+    table.ingest(given([{"what": "u", "op": "kept", "id": 2, "ts": 4}]), "what")
+    assert rows_of(table)[1] == {"id": 2, "op": "kept", "ts": 4}
 
 
 def test_changes_of_which_nobody_knows_when_they_happened_are_refused() -> None:

@@ -113,6 +113,25 @@ def test_what_is_written_and_read_goes_with_the_changes() -> None:
     assert more_read < total / 4
 
 
+def test_files_that_are_no_small_ones_are_left_to_major() -> None:
+    """Two of a node that would fit into one file are not merged because a few rows changed."""
+    table, store = made(600)
+    table.append(of(np.arange(600, 1200)))
+    table.optimize("minor", upkeep=False)
+    large = {file for file, size in sizes_of(table).items() if size > 16384 // 8}
+    assert len(large) == 6  # of two nodes of the base store, and of four where changes were
+    table.upsert(of(np.arange(5), "new"))
+    minor(table, store)
+    assert large <= sizes_of(table).keys()
+    assert not table.optimize("minor", upkeep=False).runs
+
+
+def sizes_of(table: Any) -> dict[str, int]:
+    """The data files of the base store."""
+    tasks = table.refresh().base_store.scan().plan().tasks()
+    return {task.file.file_path: task.file.file_size_in_bytes for task in tasks}
+
+
 def test_of_keys_anywhere_only_the_column_of_keys_is_read() -> None:
     table, store = made(100_000)
     total = sum(task.file.file_size_in_bytes for task in table.base_store.scan().plan().tasks())

@@ -184,6 +184,9 @@ def test_a_curve_keeps_rows_together_that_are_near_in_all_columns() -> None:
     assert set(rows[:64]) == {(a, b) for a in range(8) for b in range(8)}
     with pytest.raises(InvalidArgument, match="zorder"):
         iceberg_table(schema="a INT, b ARRAY<INT>").optimize(sort_by="zorder(a, b)")
+    for text in ("zorder()", "ZORDER( )", "zorder(a, )", "zorder(``)"):
+        with pytest.raises(InvalidArgument, match="needs columns"):
+            table.optimize(sort_by=text)
 
 
 def test_an_unkeyed_mixed_table_keeps_the_names_of_its_files() -> None:
@@ -388,6 +391,9 @@ def test_lance_tables_have_the_same_face(tmp_path: Path) -> None:
     assert not table.optimize()
     with pytest.raises(InvalidArgument, match="kind"):
         table.optimize("tiny")
+    for refused in ({"where": "id > 1"}, {"sort_by": "id"}, {"sort_by": "zorder(id)", "dry_run": True}):
+        with pytest.raises(Unsupported, match="optimized as a whole, and keep the order of their rows"):
+            table.optimize(**refused)  # type: ignore[arg-type]
 
 
 def test_a_whole_lake_is_optimized_and_says_what_failed(tmp_path: Path) -> None:

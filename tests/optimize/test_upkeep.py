@@ -14,7 +14,7 @@ from frazil.optimize.data_expiry import expire_data
 from frazil.optimize.keyed import optimize_keyed
 from frazil.optimize.run import Request, optimize_table
 from frazil.optimize.settings import Settings
-from frazil.optimize.upkeep import keep_up
+from frazil.optimize.upkeep import Upkeep, keep_up
 from tests.mixed.tables import ids_of, new_table, row, rows_of
 from tests.mixed.test_write import new_view
 from tests.optimize.tables import deletes_of, iceberg_table, sorted_rows
@@ -284,3 +284,9 @@ def test_what_fails_does_not_keep_the_rest_from_being_done() -> None:
     done = keep_up(table)
     assert [one.what for one in done] == ["file of expired rows", "dangling delete"]
     assert "data-expire.field is not set" in str(done[0])
+
+
+def test_what_is_done_is_counted_in_words() -> None:
+    told = [str(Upkeep("file of expired rows", count)) for count in (1, 5, 1200)]
+    assert told == ["1 file of expired rows", "5 files of expired rows", "1,200 files of expired rows"]
+    assert str(Upkeep("expired snapshot", 2)) == "2 expired snapshots"

@@ -23,12 +23,12 @@ from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.read import TaskReader
 from frazil.iceberg.rewrite import CopyOnWrite
-from frazil.iceberg.scan import as_expression
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable, TableTransaction
 from frazil.iceberg.write import RowWriter
 from frazil.io.deletion_vector import DeletionVector
 from frazil.model.conform import conform
+from frazil.model.expression_parser import as_expression
 from frazil.model.expressions import AlwaysTrue, col
 from frazil.model.partition import parse_partition_by
 from frazil.model.schema import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID, Schema

@@ -25,6 +25,7 @@ from frazil.io.store import Store
 
 MIXED_STORE = "mixed-format.table-store"
 """The property of Iceberg tables that are one store of a mixed table: `base` or `change`."""
+_CHANGE_IDENTIFIER = "mixed-format.change.identifier"
 _CHANGE_STORE = "_change_"
 Name = str | Sequence[str]
 """`"db.t"` or `("db", "t")`."""
@@ -125,6 +126,11 @@ class Catalog(ABC):
         known = {name.name for name in listed}
         return [name for name in listed if not (_base_of(name.name) in known and self._is_change_store(name))]
 
+    def change_store_left(self, base: TableName) -> TableName | None:
+        """The change store beside a table that is not there any more."""
+        name = TableName(base.namespace, base.name + _CHANGE_STORE)
+        return name if self._is_change_store(name) else None
+
     def _is_change_store(self, name: TableName) -> bool:
         with suppress(FrazilError):
             return self.load_table(name.parts).metadata.properties.get(MIXED_STORE, "").lower() == "change"
@@ -183,6 +189,12 @@ def change_store_base(name: TableName) -> TableName | None:
     """The table that a change store of this name would belong to."""
     base = _base_of(name.name)
     return TableName(name.namespace, base) if base else None
+
+
+def change_store_of(base: TableName, properties: Mapping[str, str]) -> TableName | None:
+    """The change store beside a base store, which keeps its name with no more than the last namespace."""
+    kept = properties.get(_CHANGE_IDENTIFIER)
+    return None if kept is None else TableName(base.namespace, kept.rpartition(".")[2])
 
 
 def conversion_folder(folder: str, format_name: str) -> str:

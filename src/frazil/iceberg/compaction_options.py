@@ -11,6 +11,7 @@ from frazil.errors import InvalidArgument
 from frazil.iceberg import properties as props
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.properties import LONG_MAX, Property, PropertyReader, boolean, choice, integer
+from frazil.model.property_text import property_texts
 
 Strategy = Literal["binpack", "sort", "zorder", "position deletes"]
 INT_MAX = 2**31 - 1
@@ -115,9 +116,10 @@ class CompactionOptions:
 
     @classmethod
     def parse(
-        cls, given: Mapping[str, str], metadata: TableMetadata, strategy: Strategy = "binpack"
+        cls, given: Mapping[str, Any], metadata: TableMetadata, strategy: Strategy = "binpack"
     ) -> CompactionOptions:
         """Options from their texts; InvalidArgument for one that is unknown, or does not fit the others."""
+        given = property_texts(given)
         known = {option.name: option for option in _OF_STRATEGY[strategy]}
         _refuse_unknown(given, known, strategy)
         reader = PropertyReader(given)

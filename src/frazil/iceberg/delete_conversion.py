@@ -30,6 +30,7 @@ from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.write import removing
 from frazil.io.deletion_vector import DeletionVector
 from frazil.model.expressions import Expression
+from frazil.model.property_text import property_text
 from frazil.model.schema import POS, Schema
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _properties(options: Mapping[str, str]) -> dict[str, str]:
     unknown = [name for name in options if name != _TARGET]
     if unknown:
         raise InvalidArgument(f"unknown option {unknown[0]!r}", hint=f"there is {_TARGET}")
-    return {props.DELETE_TARGET_FILE_SIZE_BYTES.name: options[_TARGET]} if options else {}
+    return {props.DELETE_TARGET_FILE_SIZE_BYTES.name: property_text(_TARGET, options[_TARGET])} if options else {}
 
 
 def _choose(plan: ScanPlan, matching: FileFilter) -> tuple[ScanPlan, tuple[DataFile, ...]]:

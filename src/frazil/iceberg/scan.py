@@ -14,7 +14,7 @@ from frazil.iceberg.manifest_list import read_manifest_list
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.snapshot import Snapshot
 from frazil.io.store import Store
-from frazil.model.expression_parser import parse_expression
+from frazil.model.expression_parser import as_expression
 from frazil.model.expressions import AlwaysTrue, Expression, and_
 from frazil.model.schema import Schema
 from frazil.model.temporal import to_millis
@@ -156,13 +156,6 @@ class Scan:
         where = "" if isinstance(self.where, AlwaysTrue) else f" where {self.where}"
         at = "no snapshot" if self.snapshot is None else f"snapshot {self.snapshot.snapshot_id}"
         return f"Scan({columns}{where} at {at})"
-
-
-def as_expression(where: str | Expression | None) -> Expression:
-    """A filter from SQL text, or as it is."""
-    if where is None:
-        return AlwaysTrue()
-    return parse_expression(where) if isinstance(where, str) else where
 
 
 def choose_snapshot(

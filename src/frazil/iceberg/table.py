@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from frazil.iceberg.committer import Committer, TableState
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.refs import MAIN, SnapshotRef, existing_branch
-from frazil.iceberg.scan import Scan, as_expression, choose_snapshot, columns_of
+from frazil.iceberg.scan import Scan, choose_snapshot, columns_of
 from frazil.iceberg.self_optimizing import SelfOptimizing
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.transaction import Transaction
 from frazil.io.store import Store
+from frazil.model.expression_parser import as_condition, as_expression
 from frazil.model.expressions import Expression
 from frazil.model.partition import PartitionSpec
 from frazil.model.property_text import property_texts
@@ -206,7 +207,7 @@ class TableTransaction(Changes, Transaction):
         """Delete the rows that match, of the table and of this transaction."""
         from frazil.iceberg.merge_on_read import delete_rows
 
-        delete_rows(self, as_expression(where), existing_branch(self.metadata.refs, branch))
+        delete_rows(self, as_condition(where), existing_branch(self.metadata.refs, branch))
 
 
 class IcebergTable(Changes, SelfOptimizing):
@@ -379,7 +380,7 @@ class IcebergTable(Changes, SelfOptimizing):
         from frazil.iceberg.rewrite import branch_head
 
         existing_branch(self.refs, branch)
-        expression, seen = as_expression(where), branch_head(self.metadata, branch)
+        expression, seen = as_condition(where), branch_head(self.metadata, branch)
         done = delete_rows(self, expression, branch)
         if done.snapshot is None and branch_head(self.refresh().metadata, branch) != seen:
             done = delete_rows(self, expression, branch)  # in what the table has become since it was loaded
@@ -411,7 +412,12 @@ class IcebergTable(Changes, SelfOptimizing):
     # Writing, on Spark.
 
     def update(
-        self, values: Mapping[str, Any], where: str | None = None, *, spark: Any = None, branch: str = MAIN
+        self,
+        values: Mapping[str, Any],
+        where: str | Expression | None = None,
+        *,
+        spark: Any = None,
+        branch: str = MAIN,
     ) -> RowChanges:
         """Give columns of the rows that match other values: `table.update({"price": "price * 2"}, "kind = 'a'")`.
 

@@ -32,6 +32,8 @@ def key_writer(metadata: TableMetadata, store: Store, keys: Sequence[str] | None
     """The writer of the keys that rows are told apart by: named, or the table's identifier fields."""
     if metadata.format_version < 2:
         raise Unsupported("tables of format version 1 have no equality deletes", hint="upgrade the table, or use merge")
+    if isinstance(keys, str):
+        raise InvalidArgument(f"keys is {keys!r}, not a list", hint=f"give [{keys!r}]")
     schema = metadata.current_schema
     ids = list(schema.identifier_field_ids) if keys is None else [schema.find(name).id for name in keys]
     if not ids:

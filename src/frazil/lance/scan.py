@@ -27,7 +27,7 @@ from frazil.lance.proto.messages import DataFragment
 from frazil.lance.read import FragmentReader, threads
 from frazil.lance.version import LanceVersion
 from frazil.model.binding import bind, bound_predicates
-from frazil.model.expression_parser import parse_expression
+from frazil.model.expression_parser import as_expression
 from frazil.model.expressions import AlwaysTrue, Expression, and_
 from frazil.model.schema import Schema
 
@@ -150,13 +150,6 @@ class LanceScan:
         columns = "all columns" if self.columns is None else ", ".join(self.columns)
         where = "" if isinstance(self.where, AlwaysTrue) else f" where {self.where}"
         return f"LanceScan({columns}{where} at version {self.version.version})"
-
-
-def as_expression(where: str | Expression | None) -> Expression:
-    """A filter from SQL text, or as it is."""
-    if where is None:
-        return AlwaysTrue()
-    return parse_expression(where) if isinstance(where, str) else where
 
 
 def columns_of(columns: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -17,9 +17,10 @@ from frazil.lance.field_ids import LAST_FIELD_ID
 from frazil.lance.history import History
 from frazil.lance.read import FragmentReader
 from frazil.lance.refs import Branch, Refs, Tag
-from frazil.lance.scan import LanceScan, as_expression, columns_of
+from frazil.lance.scan import LanceScan, columns_of
 from frazil.lance.take import take_addresses, take_positions
 from frazil.lance.version import LanceVersion
+from frazil.model.expression_parser import as_condition, as_expression
 from frazil.model.expressions import Expression
 from frazil.model.schema import Schema
 from frazil.model.temporal import to_millis
@@ -296,7 +297,7 @@ class LanceTable:
         """Delete the rows that match. Without such rows there is no new version."""
         from frazil.lance.operations.delete import delete
 
-        return self._changed(delete(self._history(), self._version, as_expression(where)))
+        return self._changed(delete(self._history(), self._version, as_condition(where)))
 
     def update(self, values: Mapping[str, Any], where: str | Expression | None = None) -> RowChanges:
         """Give columns of the rows that match other values: `table.update({"price": "price * 2"}, "kind = 'a'")`.
@@ -432,6 +433,8 @@ class LanceTable:
         self,
         kind: str | None = None,
         *,
+        where: str | Expression | None = None,
+        sort_by: str | None = None,
         dry_run: bool = False,
         upkeep: bool = True,
         executor: Executor | None = None,
@@ -440,7 +443,8 @@ class LanceTable:
         """Rewrite fragments that are small, or lost many rows, and remove old versions, as far as it is due.
 
         With `kind` (`minor`, `major` or `full`) it is done at once, however few they are. `dry_run` only says what
-        would be done, and why. With `spark` fragments are rewritten there, else in this process.
+        would be done, and why. With `spark` fragments are rewritten there, else in this process. `where` and `sort_by`
+        are for tables of other formats.
         """
         from frazil.optimize.lance_tables import optimize_lance
         from frazil.optimize.run import Request
@@ -450,7 +454,7 @@ class LanceTable:
 
             executor = SparkExecutor(spark)
         told: dict[str, Any] = {} if executor is None else {"executor": executor}
-        return optimize_lance(self, Request(kind, dry_run=dry_run, upkeep=upkeep, **told))
+        return optimize_lance(self, Request(kind, where, sort_by, dry_run=dry_run, upkeep=upkeep, **told))
 
     def plan_compaction(self, *, target_rows: int = 1 << 20, deleted_share: float = 0.1) -> CompactionPlan:
         """Groups of fragments to rewrite; see `frazil.lance.operations.compaction` for the next two steps."""

@@ -218,21 +218,24 @@ def _as_table(rows: Any) -> pa.Table:
     return rows
 
 
-def split(rows: Any, operation: str) -> tuple[Any, Actions]:
-    """Rows without their operations, and those."""
+def split(rows: Any, operation: str, columns: Sequence[str]) -> tuple[Any, Actions]:
+    """Rows and their operations, which stay in the rows where they are a column of the table."""
     if _are_dicts(rows):
         missing = next((row for row in rows if operation not in row), None)
         if missing is not None:
             raise InvalidArgument(f"a row has no {operation!r}", hint="each row says what happened in that column")
-        plain = [{name: value for name, value in row.items() if name != operation} for row in rows]
         words = [row[operation] for row in rows]
         unknown = next((word for word in words if not isinstance(word, str)), "")
         if unknown != "":
             raise unknown_operation(unknown)
-        return plain, actions_of(pa.array(words, pa.string()))
+        actions = actions_of(pa.array(words, pa.string()))
+        if operation in columns:
+            return rows, actions
+        return [{name: value for name, value in row.items() if name != operation} for row in rows], actions
     rows = _as_table(rows)
     if operation not in rows.schema.names:
         raise InvalidArgument(
             f"the rows have no column {operation!r}", hint="name the column that says what happened to each row"
         )
-    return rows.drop_columns([operation]), actions_of(rows.column(operation).combine_chunks())
+    actions = actions_of(rows.column(operation).combine_chunks())
+    return rows if operation in columns else rows.drop_columns([operation]), actions

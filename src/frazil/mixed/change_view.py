@@ -13,7 +13,7 @@ from frazil.errors import InvalidArgument
 from frazil.iceberg.delete_reader import DeleteReader
 from frazil.iceberg.planning import FileScanTask, ScanPlan
 from frazil.iceberg.read import TaskReader, take_rows
-from frazil.iceberg.scan import ALL_ROWS, BATCH_ROWS, as_expression, columns_of
+from frazil.iceberg.scan import ALL_ROWS, BATCH_ROWS, columns_of
 from frazil.iceberg.table import IcebergTable
 from frazil.mixed.columns import CHANGE_ACTION, CHANGE_COLUMNS, TRANSACTION_ID, TREE_NODE
 from frazil.mixed.file_names import FilePlace, FileType, parse_change
@@ -21,12 +21,14 @@ from frazil.mixed.plan import StoreState
 from frazil.model.arrow import schema_to_arrow
 from frazil.model.arrow_evaluator import filter_mask
 from frazil.model.binding import bind, field_ids
+from frazil.model.expression_parser import as_expression
 from frazil.model.expressions import AlwaysTrue, Expression, and_
 from frazil.model.schema import FILE, Schema
 from frazil.model.types import NestedField
 
 _CONSTANTS = (TRANSACTION_ID, CHANGE_ACTION, TREE_NODE)
-_ON_REQUEST = {column.name: column for column in (TREE_NODE, FILE)}
+ON_REQUEST = {column.name: column for column in (TREE_NODE, FILE)}
+"""Columns of changes that are not among those that one gets unasked."""
 
 
 class ChangeView:
@@ -89,7 +91,7 @@ class ChangeScan:
         for name in self.columns:
             known = self.schema.find_or_none(name, case_sensitive=self.case_sensitive) is not None
             picked = self.schema.select([name], case_sensitive=self.case_sensitive).fields if known else ()
-            for column in picked or (_ON_REQUEST.get(name) or self.schema.find(name),):
+            for column in picked or (ON_REQUEST.get(name) or self.schema.find(name),):
                 fields[column.id] = column
         return Schema(tuple(fields.values()), self.schema.schema_id)
 

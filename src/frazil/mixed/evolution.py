@@ -16,6 +16,7 @@ from frazil.iceberg.requirements import AssertCurrentSchemaId
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.transaction import Transaction
 from frazil.iceberg.updates import LAST_ADDED, AddSchema, SetCurrentSchema
+from frazil.mixed.columns import refuse_reserved
 from frazil.mixed.keys import check_key_evolution
 from frazil.mixed.properties import check_mixed_properties, refuse_store_properties
 from frazil.model.schema import Schema
@@ -54,7 +55,7 @@ def sync_schema(base: IcebergTable, change: IcebergTable) -> None:
 
 
 class UpdateMixedSchema(UpdateSchema):
-    """Schema changes of a keyed table; what would break its key is refused."""
+    """Schema changes of a keyed table; what would break its key, or hide columns of its changes, is refused."""
 
     def __init__(self, base: IcebergTable, change: IcebergTable, primary_key: tuple[str, ...]) -> None:
         sync_schema(base, change)
@@ -64,13 +65,20 @@ class UpdateMixedSchema(UpdateSchema):
 
     def stage(self, context: Context) -> Staged:
         staged = super().stage(context)
+        before = context.metadata.current_schema
         for update in staged.updates:
             if isinstance(update, AddSchema):
-                check_key_evolution(context.metadata.current_schema, update.schema, self._primary_key)
+                check_key_evolution(before, update.schema, self._primary_key)
+                refuse_reserved(_new_names(before, update.schema))
         return staged
 
     def finished(self, context: Context, state: TableState) -> None:
         sync_schema(self._base, self._change)
+
+
+def _new_names(before: Schema, after: Schema) -> list[str]:
+    """The names that columns get; one that has a bad name already can be dropped or renamed, and others changed."""
+    return [column.name for column in after.fields if before.name_of(column.id) != column.name]
 
 
 class UpdateMixedProperties(UpdateProperties):

@@ -8,6 +8,7 @@ from frazil.errors import InvalidArgument
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.new_table import new_table_metadata
 from frazil.iceberg.properties import FORMAT_VERSION
+from frazil.mixed.columns import refuse_reserved
 from frazil.mixed.keys import check_new_key, check_partitioning
 from frazil.mixed.layout import Places
 from frazil.mixed.properties import BASE, CHANGE, check_mixed_properties, store_properties
@@ -35,6 +36,7 @@ def new_stores(
     key = check_new_key(schema, primary_key)
     if key:
         check_partitioning(spec)
+        refuse_reserved(schema.columns)
 
     def store(kind: str, location: str) -> TableMetadata:
         identifier = change_identifier if key and kind == BASE else None

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from frazil.iceberg.read import take_rows
-from frazil.iceberg.scan import ALL_ROWS, BATCH_ROWS, Scan, as_expression, columns_of
+from frazil.iceberg.scan import ALL_ROWS, BATCH_ROWS, Scan, columns_of
 from frazil.mixed.optimized import Optimized, read_optimized
 from frazil.mixed.plan import MixedPlan, StoreState, plan_merge
 from frazil.model.arrow import schema_to_arrow
+from frazil.model.expression_parser import as_expression
 from frazil.model.expressions import AlwaysTrue, Expression, and_
 from frazil.model.schema import Schema
 

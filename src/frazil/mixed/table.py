@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument, Unsupported
 from frazil.iceberg.refs import MAIN
-from frazil.iceberg.scan import Scan, as_expression, columns_of
+from frazil.iceberg.scan import Scan, columns_of
 from frazil.iceberg.self_optimizing import SelfOptimizing
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
@@ -37,6 +37,7 @@ from frazil.mixed.unkeyed import (
     overwrite_unkeyed,
 )
 from frazil.mixed.write import ChangeJob
+from frazil.model.expression_parser import as_condition, as_expression
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
@@ -256,7 +257,7 @@ class MixedTable(SelfOptimizing):
             return delete_on_spark(self, where, spark, MAIN)
         if not self.is_keyed:
             return self.base_store.delete(where)
-        return self._job().delete(as_expression(where))
+        return self._job().delete(as_condition(where))
 
     def update(
         self, values: Mapping[str, Any], where: str | Expression | None = None, *, spark: Any = None
@@ -269,7 +270,7 @@ class MixedTable(SelfOptimizing):
         if spark is not None:
             from frazil.spark.changes.builder import update_rows
 
-            return update_rows(self, values, None if where is None else str(where), spark, MAIN)
+            return update_rows(self, values, where, spark, MAIN)
         self._refuse_unkeyed("updated", "give spark=, and Spark does it")
         return self._job().update(values, as_expression(where))
 

@@ -128,7 +128,8 @@ class ChangeJob:
 
     def ingest(self, rows: Any, operation: str, *, order: tuple[str, ...] = (), upsert: bool) -> RowChanges:
         """Apply change data, in the order of its rows or of columns."""
-        plain, actions = split(in_order(rows, order, self.schema.columns), operation)
+        columns = self.schema.columns
+        plain, actions = split(in_order(rows, order, columns), operation, columns)
         given = self._table_of(self._checked(conform(plain, self.schema)))
         if len(actions) != given.num_rows:
             raise InvalidArgument("rows and operations differ in number", hint="give each row its operation")

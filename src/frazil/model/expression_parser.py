@@ -18,7 +18,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, NoReturn
 
-from frazil.errors import FrazilError, InvalidExpression, InvalidValue
+from frazil.errors import FrazilError, InvalidArgument, InvalidExpression, InvalidValue
 from frazil.model import temporal
 from frazil.model.expression_sql import literal_sql
 from frazil.model.expressions import (
@@ -86,6 +86,22 @@ def parse_expression(text: str) -> Expression:
     if parser.token.kind != "end":
         parser.fail(f"unexpected {parser.token}", hint="combine conditions with AND or OR")
     return found
+
+
+def as_expression(where: str | Expression | None) -> Expression:
+    """A filter from SQL text, or as it is; nothing at all is every row."""
+    return AlwaysTrue() if where is None else as_condition(where)
+
+
+def as_condition(where: str | Expression) -> Expression:
+    """The same where it must be told which rows are meant: who forgets it should not lose all of them."""
+    if isinstance(where, str):
+        return parse_expression(where)
+    if not isinstance(where, Expression):
+        raise InvalidArgument(
+            f"{where!r} does not say which rows are meant", hint='give SQL text or an expression; "TRUE" is every row'
+        )
+    return where
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,13 @@ from frazil.iceberg.transaction import Transaction
 from frazil.iceberg.updates import AddSortOrder
 from frazil.model.schema import Schema
 from frazil.model.sorting import UNSORTED, SortOrder, assign_order_id, parse_sort_order, sort_indices
+from frazil.model.terms import parse_term
+from frazil.model.transforms import IdentityTransform
 from frazil.model.zorder import curve_indices
 
 _ZORDER = re.compile(r"\s*zorder\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
-_TERMS = re.compile(r",(?![^(]*\))")
+_COMMA = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)(?![^(`]*\))")
+"""A comma that is not in a quoted name or among arguments."""
 Indices = Callable[[pa.Table], pa.Array]
 
 
@@ -38,7 +41,7 @@ class Arrangement:
         found = _ZORDER.fullmatch(text)
         if found is not None:
             return cls(curve=_columns(found[1], metadata.current_schema))
-        order = parse_sort_order(metadata.current_schema, [term.strip() for term in _TERMS.split(text)])
+        order = parse_sort_order(metadata.current_schema, [term.strip() for term in _COMMA.split(text)])
         return cls(assign_order_id(metadata.sort_orders, order))
 
     def __bool__(self) -> bool:
@@ -71,7 +74,11 @@ class KnowOrder(Action):
 
 
 def _columns(text: str, schema: Schema) -> tuple[str, ...]:
-    found = [schema.find(name.strip().strip("`"), case_sensitive=False) for name in text.split(",")]
+    names = [name.strip() for name in _COMMA.split(text)]
+    terms = [parse_term(name) for name in names if name.strip("`")]
+    if len(terms) < len(names) or not all(isinstance(term.transform, IdentityTransform) for term in terms):
+        raise InvalidArgument(f"zorder({text}) needs columns, each by its name", hint='write "zorder(a, b)"')
+    found = [schema.find(term.column, case_sensitive=False) for term in terms]
     for column in found:
         if column.type.is_nested or column not in schema.fields:
             raise InvalidArgument(

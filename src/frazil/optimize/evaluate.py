@@ -334,8 +334,9 @@ def _share(part: float, whole: float) -> float:
 
 
 def counted(count: int, what: str) -> str:
-    """A number of things: `1 file`, `3 files`."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    """A number of things: `1 file`, `3 files`, `3 files of rows`."""
+    thing, of, more = what.partition(" of ")
+    return f"{count:,} {thing}{'' if count == 1 else 's'}{of}{more}"
 
 
 def as_size(count: int) -> str:

@@ -193,7 +193,8 @@ class _Part:
 def split(one: PartitionEvaluation, *, is_keyed: bool, vain: Container[int] = ()) -> list[_Part]:
     """The tasks of a partition: by the tree of a keyed table, else by size."""
     groups = by_node if is_keyed else partial(_by_size, settings=one.settings)
-    found = groups(one.merge)
+    # to merge files that are no small ones is for major: a minor one moves as many bytes as there are changes
+    found = groups(one.merge) if one.kind in (Kind.MAJOR, Kind.FULL) else [[file] for file in one.merge]
     alone = [group[0] for group in found if len(group) == 1]
     convert = [*one.convert, *(file for file in alone if one.should_convert(file))]
     rewritten = {file.path for file in one.rewrite}

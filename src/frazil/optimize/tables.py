@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from frazil import ambient
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.properties import Property, PropertyReader, integer
-from frazil.iceberg.scan import as_expression
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable
 from frazil.mixed.file_names import parse_change
@@ -16,6 +15,7 @@ from frazil.mixed.optimized import read_optimized
 from frazil.mixed.plan import MixedPlan, StoreState, plan_merge
 from frazil.mixed.table import MixedTable
 from frazil.mixed.transactions import OPTIMIZE, PRODUCER, open_transactions
+from frazil.model.expression_parser import as_expression
 from frazil.model.expressions import AlwaysTrue, Expression
 from frazil.optimize.evaluate import Clock
 from frazil.optimize.inputs import iceberg_inputs, matching_partitions, mixed_inputs

@@ -42,7 +42,7 @@ def describe(bridge: Bridge, handle: TableHandle) -> str:
             "schema": json.dumps(spark_struct(handle.schema, dialect=bridge.dialect)),
             "partitioning": handle.partitioning() if is_data else [],
             "properties": handle.properties(),
-            "hidden": handle.hidden(bridge.dialect) if is_data else [],
+            "hidden": handle.hidden(bridge.dialect),
             "capabilities": list(handle.capabilities(bridge.dialect)),
         }
     )

@@ -56,6 +56,7 @@ class State:
     expired: bool = False
     defined: frozenset[str] = frozenset()
     """What was changed of the table's definition."""
+    version: int = 2
 
 
 @dataclass(frozen=True)
@@ -214,11 +215,14 @@ def _forwarded(state: State) -> State:
     return replace(state, rows=numbered([*HEAD, AHEAD]), at="ahead")
 
 
-def _defining(what: str, run: Callable[[Scene], Any]) -> Pairable:
-    """A change of the table's definition, which can be made once; rows stay as they are."""
+def _defining(what: str, run: Callable[[Scene], Any], *, stays_on_v1: bool = False) -> Pairable:
+    """A change of the table's definition, which can be made once; rows stay as they are.
+
+    Partition fields of version 1 stay when they are removed, as void, and can be removed again.
+    """
 
     def after(state: State) -> State:
-        if what in state.defined:
+        if what in state.defined and not (stays_on_v1 and state.version == 1):
             raise Refused
         return replace(state, defined=state.defined | {what})
 
@@ -258,7 +262,7 @@ COMMANDS: dict[str, Pairable] = {
         lambda at: at.table.remove_orphan_files(), lambda state: state, "frazil.iceberg.orphans.delete_files"
     ),
     "repartition": _defining("bucket", lambda at: at.table.update_spec().add_field("bucket(2, id)").commit()),
-    "unpartition": _defining("part", lambda at: at.table.update_spec().remove_field("part").commit()),
+    "unpartition": _defining("part", lambda at: at.table.update_spec().remove_field("part").commit(), stays_on_v1=True),
     "add column": _defining("more", lambda at: at.table.update_schema().add_column("more", "string").commit()),
     "widen column": Pairable(
         lambda at: at.table.update_schema().update_column("part", "long").commit(), lambda state: state

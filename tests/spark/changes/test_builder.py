@@ -10,7 +10,7 @@ import pytest
 
 import frazil
 from frazil import col
-from frazil.errors import ColumnNotFound, CommitConflict, InvalidArgument
+from frazil.errors import ColumnNotFound, CommitConflict, FrazilError, InvalidArgument
 from frazil.iceberg.transaction import Transaction
 
 needs_evolution = pytest.mark.skipif(pyspark.__version__ < "4.1", reason="no MERGE WITH SCHEMA EVOLUTION before 4.1")
@@ -332,3 +332,37 @@ def test_explain_shows_what_is_read(spark, table, capsys):
     assert "id#" in told
     assert ">= 2" in told
     assert "<= 3" in told
+
+
+# What a reviewer tried.
+
+
+@pytest.mark.parametrize("where", [None, False, 5, ""])
+def test_a_condition_that_was_forgotten_deletes_nothing(spark, table, where):
+    for given in ({}, {"spark": spark}):
+        with pytest.raises(FrazilError):
+            table.delete(where, **given)
+    if where is None:
+        with pytest.raises(InvalidArgument, match="which rows"):
+            table.transaction().delete(where)
+    assert len(rows(table, "id")) == 6
+
+
+def test_an_expression_is_taken_for_what_it_says(spark, table):
+    table.append([{"id": 9, "a": r"a\b", "b": None, "d": None, "s": None}])
+    assert table.update({"id": "id + 10"}, col("a") == r"a\b", spark=spark).rows_updated == 1
+    assert rows(table, "id")[-1] == (19,)
+    with pytest.raises(InvalidArgument, match="5"):
+        table.update({"id": 1}, 5, spark=spark)
+
+
+@pytest.mark.parametrize(("source", "on"), [(5, "id"), ([(1, "a")], "id"), ("nope", "id"), ([{"id": 1}], None)])
+def test_a_merge_of_something_else_is_refused(spark, table, source, on):
+    with pytest.raises(InvalidArgument):
+        table.merge(source, on, spark=spark).when_matched_delete().execute()
+    assert len(rows(table, "id")) == 6
+
+
+def test_keys_are_a_list(table):
+    with pytest.raises(InvalidArgument, match=r"\['id'\]"):
+        table.upsert([{"id": 1}], keys="id")

@@ -77,6 +77,8 @@ def test_what_is_shown_makes_the_same_table_again(sql, name, opened, lake):
             "power of two",
         ),
         ("(id INT, t DATE, PRIMARY KEY (id)) USING mixed PARTITIONED BY (years(t))", InvalidSchema, "years"),
+        ("(id INT, _Tree_node INT, PRIMARY KEY (id)) USING mixed", InvalidSchema, "'_Tree_node' has the name"),
+        ("PRIMARY KEY (id) USING mixed AS SELECT 1 AS id, 2 AS _change_action", InvalidSchema, "has the name"),
     ],
 )
 def test_a_table_that_cannot_be_is_refused(sql, name, lake, definition, error, words):
@@ -168,6 +170,12 @@ def test_columns_change_in_both_stores(spark, sql, name, opened):
         f"ALTER TABLE {name} RENAME COLUMN id TO key",
     ):
         with pytest.raises(InvalidEvolution, match="primary key"):
+            sql(statement)
+    for statement in (
+        f"ALTER TABLE {name} ADD COLUMN _file_offset INT",
+        f"ALTER TABLE {name} RENAME COLUMN word TO _FILE_OFFSET",
+    ):
+        with pytest.raises(InvalidSchema, match="has the name of a column"):
             sql(statement)
     with pytest.raises(Unsupported, match="AddPartitionField"):
         sql(f"ALTER TABLE {name} ADD PARTITION FIELD n")

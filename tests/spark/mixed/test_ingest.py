@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.errors import FrazilError, Unsupported
+from frazil.errors import FrazilError, InvalidArgument, Unsupported
 from tests.spark.mixed.keyed import Keyed
 from tests.spark.test_streaming import forget_last_commit
 
@@ -98,6 +98,22 @@ def test_what_is_not_clear_is_refused_and_changes_nothing(spark, lake, name):
     store = keyed.table.change_store
     kept = {task.file.file_path for task in store.scan().plan().tasks()}
     assert {file.location for file in store.store.list(f"{store.location}/data")} == kept
+
+
+def test_columns_that_would_have_to_be_cast_are_refused(spark, lake, name):
+    keyed = Keyed(lake, name, []).filled(2)
+    for column, wrong, words in (
+        ("id", "'one'", "column `id` of the rows is of type STRING, which does not become BIGINT"),
+        ("name", "array('a')", "column `name` of the rows is of type ARRAY<STRING>, which does not become STRING"),
+    ):
+        values = {"op": "'c'", "id": "1L", "name": "'a'", "region": "'eu'", column: wrong}
+        rows = spark.sql("SELECT " + ", ".join(f"{text} AS {key}" for key, text in values.items()))
+        with pytest.raises(InvalidArgument, match=words):
+            keyed.table.ingest(rows)
+        for write in (keyed.table.append, keyed.table.upsert):
+            with pytest.raises(InvalidArgument, match=words):
+                write(rows.drop("op"))
+    keyed.check(spark)
 
 
 def test_old_rows_that_are_not_told_are_found_in_any_partition(spark, lake, name):

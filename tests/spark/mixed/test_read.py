@@ -200,6 +200,22 @@ def test_the_change_store_is_a_table(spark, sql, table):
         sql(f"INSERT INTO {change} SELECT * FROM {change}")
 
 
+def test_changes_tell_their_node_and_file_on_request(spark, table):
+    change, names = f"{table.name}.change", ["id", "_tree_node", "_file", "_change_action"]
+    told = table.table.refresh().change.scan(columns=names).to_arrow().to_pylist()
+    wanted = sorted((tuple(row.values()) for row in told), key=repr)
+    node = min(row[1] for row in wanted)
+    assert node < max(row[1] for row in wanted)
+    for options in ({}, {"frazil.scan": "arrow"}):
+        frame = spark.read.options(**options).table(change)
+        assert sorted(map(tuple, frame.select(*names).collect()), key=repr) == wanted
+        some = frame.where(f"_tree_node = {node} AND _change_action = 'INSERT'").select(*names)
+        assert sorted(map(tuple, some.collect()), key=repr) == [
+            row for row in wanted if row[1] == node and row[3] == "INSERT"
+        ]
+        assert "_tree_node" not in frame.columns
+
+
 def test_both_stores_have_metadata_tables(sql, table):
     name, base, change = table.name, table.table.refresh().base_store, table.table.change_store
     assert change is not None

@@ -20,8 +20,14 @@ MANY = 40_000
 KEYS: dict[str, Callable[[int], Any]] = {
     "BIGINT": lambda i: None if i == 0 else i * 7_919 - 2**40,
     "INT": lambda i: None if i == 0 else i - 20_000,
-    "STRING": lambda i: None if i == 0 else f"key {i % 3} {i}",
+    "DATE": lambda i: None if i == 0 else i,
+    "STRING": lambda i: None if i == 0 else f"key {i % 3} {i}" + "." * (i % 20),
+    "BINARY": lambda i: None if i == 0 else i.to_bytes(2 + i % 12, "big"),
+    "UUID": lambda i: None if i == 0 else i.to_bytes(16, "big"),
+    "DECIMAL(9, 2)": lambda i: None if i == 0 else i,
+    "DECIMAL(18, 2)": lambda i: None if i == 0 else -i,
     "DECIMAL(20, 2)": lambda i: None if i == 0 else i,
+    "TIMESTAMP": lambda i: None if i == 0 else i * 1_000_003,
 }
 
 
@@ -61,6 +67,49 @@ def test_the_same_keys_are_sent_to_executors_once(lake: Lake, spark: SparkSessio
     table.upsert(_table(table, [7], [-7]), keys=["k"])
     assert spark.sql(f"SELECT sum(i) FROM {name}").collect()[0][0] == 4_950 - 22 - 14
     assert kept.kept().size() == 2
+
+
+@pytest.fixture
+def found(spark: SparkSession, lake: Lake) -> Any:
+    """The JVM's memory of rows that keys took, empty."""
+    memory = spark._jvm.org.apache.spark.sql.connector.catalog.FrazilFound  # type: ignore[union-attr]
+    memory.clear()
+    return memory
+
+
+def test_keys_are_looked_at_once(lake: Lake, spark: SparkSession, name: str, found: Any) -> None:
+    """What they take of a file is remembered, by file, keys and sequence number; vectors and filters come beside."""
+    table: IcebergTable = lake.create_table(name.removeprefix("lake."), "k STRING, i INT", format_version=3)
+    table.append(_table(table, [f"k{i}" for i in range(10_000)], range(10_000)))
+    table.upsert(_table(table, ["k5", "k9999"], [-5, -9_999]), keys=["k"])
+    left = set(range(10_000)) - {5, 9_999} | {-5, -9_999}
+
+    def rows(condition: str = "true") -> list[int]:
+        return [row.i for row in spark.sql(f"SELECT i FROM {name} WHERE {condition}").collect()]
+
+    assert sorted(rows()) == sorted(left)
+    assert found.kept().size() == 1
+    assert [bitmap.getCardinality() for bitmap in found.kept().values()] == [2]
+    assert sorted(rows()) == sorted(left)
+    assert sorted(rows("i < 7")) == sorted(i for i in left if i < 7)
+    assert found.kept().size() == 1  # a filter may leave rows out: nothing is told by what is left
+    spark.sql(f"DELETE FROM {name} WHERE i = 77")
+    assert sorted(rows()) == sorted(left - {77})
+    table.refresh().upsert(_table(table, ["k6"], [-6]), keys=["k"])
+    assert sorted(rows()) == sorted(left - {77, 6} | {-6})
+    assert found.kept().size() > 1
+
+
+def test_rows_that_a_limit_left_unread_are_not_taken_for_rows_without_keys(
+    lake: Lake, spark: SparkSession, name: str, found: Any
+) -> None:
+    table: IcebergTable = lake.create_table(name.removeprefix("lake."), "k BIGINT, i INT", format_version=2)
+    table.append(_table(table, range(50_000), range(50_000)))
+    table.upsert(_table(table, [49_999], [-1]), keys=["k"])
+    assert len(spark.sql(f"SELECT i FROM {name} LIMIT 3").collect()) == 3
+    assert all(bitmap.getCardinality() == 1 for bitmap in found.kept().values())
+    assert spark.sql(f"SELECT i FROM {name} WHERE i < 0 OR i = 49999").count() == 1
+    assert spark.sql(f"SELECT count(i), min(i), max(i) FROM {name}").collect()[0] == (50_000, -1, 49_998)
 
 
 def _table(table: IcebergTable, keys: Any, numbers: Any) -> pa.Table:

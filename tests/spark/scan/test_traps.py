@@ -339,6 +339,27 @@ def test_deleted_rows_are_gone_and_the_others_are_whole(deleted: IcebergTable, s
             spark.conf.unset(key)
 
 
+@pytest.mark.parametrize("batch", [64, 100, 4096, 4097])
+def test_positions_of_every_kind_of_container_are_gone(
+    make: Callable[..., IcebergTable], spark: SparkSession, batch: int
+) -> None:
+    """A vector has blocks of 65,536 positions: few of one, many, a run; none of the block between."""
+    table = make("id BIGINT, w STRING", pa.table({"id": range(400_000), "w": ["a", "b"] * 200_000}))
+    gone = {0, 63, 64, 65_535, 65_536, 131_071, 399_999, *range(70_000, 120_000, 3), *range(200_000, 262_145)}
+    delete_rows(table, "id", gone)
+    expected = [i for i in range(400_000) if i not in gone]
+    spark.conf.set("spark.sql.parquet.columnarReaderBatchSize", str(batch))
+    try:
+        frame = spark.table(name(table))
+        found = frame.toArrow()
+        assert found["id"].to_pylist() == expected
+        assert found["w"].to_pylist() == ["ab"[i % 2] for i in expected]
+        some = frame.filter("id > 65530 AND id < 262200").select("id").toArrow()
+        assert some["id"].to_pylist() == [i for i in expected if 65_530 < i < 262_200]
+    finally:
+        spark.conf.unset("spark.sql.parquet.columnarReaderBatchSize")
+
+
 def _view(spark: SparkSession, table: IcebergTable) -> Any:
     files = [task.file.file_path for task in table.scan().plan().tasks()]
     return spark.read.parquet(*files)

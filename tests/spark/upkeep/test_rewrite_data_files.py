@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
 from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
 
-from frazil.errors import CommitConflict, InvalidArgument
+from frazil.errors import CommitConflict, InvalidArgument, Unsupported
 from frazil.spark.upkeep import rewrite_data_files as module
 from frazil.spark.upkeep.rewrite_data_files import Compaction
 
@@ -299,3 +300,70 @@ def test_bad_input(spark, made, name):
     ):
         with pytest.raises(Exception, match=told):
             call(spark, name, arguments)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        'id = 1 AND s = "foo"',
+        "ID = 1",
+        "id = 1L",
+        "day = current_date() - 1",
+        "s LIKE 'fo%' AND id <=> 1",
+        "t.id IN (1)",
+    ],
+)
+def test_a_filter_is_sparks_sql(spark, lake, name, where):
+    lake.create_table(name.removeprefix("lake."), "id BIGINT, s STRING, day DATE", partition_by=["id"])
+    for number in (1, 2):
+        spark.sql(f"INSERT INTO {name} VALUES ({number}, 'foo', current_date() - {number})")
+    text = where.replace("'", "\\'")
+    done = call(spark, name, f"where => '{text}', options => map('rewrite-all', 'true')")
+    assert done["rewritten_data_files_count"] == 1
+
+
+def test_a_filter_that_files_cannot_be_chosen_by_is_refused(spark, lake, name):
+    lake.create_table(name.removeprefix("lake."), "id BIGINT")
+    with pytest.raises(Unsupported, match="Remainder"):
+        call(spark, name, "where => 'id % 2 = 1'")
+
+
+def test_names_with_commas_and_backquotes_are_in_orders(spark, lake, name):
+    spark.sql(f"CREATE TABLE {name} (`a,b` INT, `o``x` INT)")
+    spark.sql(f"INSERT INTO {name} VALUES (2, 1), (1, 2)")
+    for order in ("zorder(`a,b`, `o``x`)", "`a,b`, `o``x` DESC"):
+        done = call(spark, name, f"sort_order => '{order}', options => map('rewrite-all', 'true')")
+        assert done["added_data_files_count"] == 1
+    assert [tuple(row) for row in spark.table(name).collect()] == [(1, 2), (2, 1)]
+    with pytest.raises(InvalidArgument, match="zorder"):
+        call(spark, name, "sort_order => 'zorder()'")
+
+
+@pytest.mark.parametrize("mode", ["LEGACY", "EXCEPTION"])
+def test_the_calendar_of_a_session_does_not_move_old_days(spark, lake, name, mode):
+    table = lake.create_table(name.removeprefix("lake."), "id BIGINT, d DATE, ts TIMESTAMPTZ")
+    old = datetime(1, 1, 1, tzinfo=UTC)
+    table.append([{"id": 1, "d": old.date(), "ts": old}, {"id": 2, "d": date(1582, 10, 10), "ts": old}])
+    settings = [
+        f"spark.sql.parquet.{kind}RebaseModeIn{way}" for kind in ("datetime", "int96") for way in ("Read", "Write")
+    ]
+    before = {key: spark.conf.get(key) for key in settings}
+    for key in settings:
+        spark.conf.set(key, mode)
+    try:
+        call(spark, name, "options => map('rewrite-all', 'true')")
+        spark.sql(f"UPDATE {name} SET id = id + 10 WHERE id = 1")
+        assert spark.sql(f"SELECT id FROM {name} WHERE d = DATE'0001-01-01'").collect()[0].id == 11
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+    found = sorted(table.refresh().scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert [(row["id"], row["d"], row["ts"]) for row in found] == [(2, date(1582, 10, 10), old), (11, old.date(), old)]
+
+
+def test_a_name_with_a_dot_is_written_by_workers_too(spark, lake, name):
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, `a.b` STRING, l ARRAY<INT>)")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'x', array(1))")
+    spark.sql(f"UPDATE {name} SET `a.b` = 'y'")
+    call(spark, name, "options => map('rewrite-all', 'true')")
+    assert [tuple(row) for row in spark.table(name).collect()] == [(1, "y", [1])]

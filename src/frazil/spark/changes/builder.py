@@ -44,10 +44,10 @@ AnyTable: TypeAlias = "IcebergTable | LanceTable | MixedTable"
 
 
 def update_rows(
-    table: AnyTable, values: Values, where: str | None, spark: SparkSession | None, branch: str
+    table: AnyTable, values: Values, where: str | Expression | None, spark: SparkSession | None, branch: str
 ) -> RowChanges:
     """UPDATE."""
-    condition = "" if where is None else f" WHERE {where}"
+    condition = "" if where is None else f" WHERE {condition_sql(where, table.schema)}"
     return Statement(
         table, f"UPDATE {{t}} AS t SET {_assignments(values, table.schema)}{condition}", spark, branch
     ).execute()
@@ -55,8 +55,17 @@ def update_rows(
 
 def delete_on_spark(table: AnyTable, where: str | Expression, spark: SparkSession, branch: str) -> RowChanges:
     """DELETE."""
-    text = f"DELETE FROM {{t}} AS t WHERE {condition_sql(where, table.schema)}"
-    return Statement(table, text, spark, branch).execute()
+    return _deletion(table, where, spark, branch).execute()
+
+
+def filter_on_spark(table: AnyTable, where: str, spark: SparkSession, branch: str) -> Expression:
+    """What a condition of Spark's SQL says of the rows of a table; Unsupported if a filter cannot say it."""
+    with _deletion(table, where, spark, branch).command() as command:
+        return command.condition()
+
+
+def _deletion(table: AnyTable, where: str | Expression, spark: SparkSession, branch: str) -> Statement:
+    return Statement(table, f"DELETE FROM {{t}} AS t WHERE {condition_sql(where, table.schema)}", spark, branch)
 
 
 def compact(
@@ -121,12 +130,12 @@ class Statement:
 
     def _execute(self) -> tuple[RowChanges, str]:
         """What changed, and what the rows were that were looked at."""
-        with self._command() as command:
+        with self.command() as command:
             return command.handle.change_rows(command), command.handle.rows
 
     def explain(self, mode: str | None = None) -> None:
         """Print Spark's plan of the rows that change; nothing is changed. `mode` is as for DataFrames."""
-        with self._command() as command, command.narrowed() as narrowed:
+        with self.command() as command, command.narrowed() as narrowed:
             print(narrowed.explained(mode))  # noqa: T201
 
     @property
@@ -134,7 +143,8 @@ class Statement:
         return active_session() if self.spark is None else self.spark
 
     @contextmanager
-    def _command(self) -> Iterator[Command]:
+    def command(self) -> Iterator[Command]:
+        """The statement as Spark understands it, not carried out."""
         session = self._session
         bridge = any_bridge(session)
         with bridge.tables.held(lambda: handle_on(self.table, self.branch, session)) as name:
@@ -208,6 +218,8 @@ class Merge:
             statement.explain(mode)
 
     def _when(self, when: str, condition: str | None, action: str) -> Merge:
+        if not isinstance(condition, str | None):
+            raise InvalidArgument(f"{condition!r} is no condition", hint="give SQL text: the table is t, the source s")
         also = "" if condition is None else f" AND ({condition})"
         return replace(self, clauses=(*self.clauses, f"WHEN {when}{also} THEN {action}"))
 
@@ -236,8 +248,8 @@ def _rank(clause: str) -> int:
 
 def merge_rows(table: AnyTable, source: Any, on: str | Sequence[str], spark: SparkSession | None, branch: str) -> Merge:
     """MERGE. `on` is a condition, the name of a column that both have, or several names."""
-    names = [on] if isinstance(on, str) else list(on)
-    if not names:
+    names = [on] if isinstance(on, str) else list(on or ())
+    if not all(isinstance(name, str) for name in names) or not names:
         raise InvalidArgument("nothing to match rows by", hint="give a condition, or names of columns")
     if isinstance(on, str) and on.lower() not in map(str.lower, table.schema.columns):
         return Merge(table, source, on, spark, branch)
@@ -250,17 +262,19 @@ def _as_frame(rows: Any, spark: SparkSession | None, schema: Schema) -> DataFram
         frame: DataFrame = rows
         return frame
     session = active_session() if spark is None else spark
-    if isinstance(rows, list):
+    if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
         rows = _as_table(rows) if rows else schema_to_arrow(schema).empty_table()
+    elif type(rows).__module__.partition(".")[0] not in ("pyarrow", "pandas"):
+        raise InvalidArgument(
+            f"{type(rows).__name__} is no source of rows", hint="give a DataFrame, an Arrow table or a list of dicts"
+        )
     return session.createDataFrame(rows)
 
 
-def _as_table(rows: list[Any]) -> pa.Table:
+def _as_table(rows: list[Mapping[str, Any]]) -> pa.Table:
     """Rows with the columns of all of them: Arrow would look at the first one's alone."""
-    if all(isinstance(row, Mapping) for row in rows):
-        names = dict.fromkeys(name for row in rows for name in row)
-        rows = [{**dict.fromkeys(names), **rows[0]}, *rows[1:]]
-    return pa.Table.from_pylist(rows)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.Table.from_pylist([{**dict.fromkeys(names), **rows[0]}, *rows[1:]])
 
 
 def _assignments(values: Values, schema: Schema) -> str:

@@ -12,7 +12,7 @@ from frazil.model.expressions import Expression
 from frazil.spark.changes.once import made_once
 from frazil.spark.describe import describe
 from frazil.spark.plans import frame_of
-from frazil.spark.scan.filters import exact_row_filter, wider_row_filter
+from frazil.spark.scan.filters import exact_row_filter, row_filter, wider_row_filter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,6 +82,10 @@ class Command:
     def exactly(self) -> Expression | None:
         """The rows that a DELETE deletes, if a filter can say that."""
         return exact_row_filter(self._rules.deletes(self.node), self.handle.schema) if self.kind == "delete" else None
+
+    def condition(self) -> Expression:
+        """The same; Unsupported if a filter cannot say it."""
+        return row_filter(self._rules.deletes(self.node), self.handle.schema)
 
     @contextmanager
     def narrowed(self) -> Iterator[Command]:

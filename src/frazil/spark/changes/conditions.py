@@ -36,8 +36,10 @@ _TESTS = {
 
 def condition_sql(where: str | Expression, schema: Schema) -> str:
     """Text stays as it is."""
-    if isinstance(where, str):
+    if isinstance(where, str) and where.strip():
         return where
+    if not isinstance(where, Expression):
+        raise InvalidArgument(f"{where!r} is no condition", hint="give SQL text, or an expression")
     if isinstance(where, AlwaysTrue | AlwaysFalse):
         return "TRUE" if isinstance(where, AlwaysTrue) else "FALSE"
     if isinstance(where, And | Or):

@@ -78,7 +78,7 @@ class IcebergHandle(TableHandle):
         return shown.partitioning(self.table)
 
     def hidden(self, dialect: Dialect) -> list[tuple[str, str]]:
-        return shown.hidden(self.table.metadata, dialect)
+        return [] if self.kind == "metadata" else shown.hidden(self.table.metadata, dialect)
 
     def capabilities(self, dialect: Dialect) -> Sequence[str]:
         return shown.capabilities(self, dialect)

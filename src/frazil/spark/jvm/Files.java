@@ -136,7 +136,9 @@ public class FrazilShared {
   static synchronized Object get(String name, org.apache.spark.SparkContext context, StructType keys, byte[] packed) {
     Object[] found = (Object[]) kept.get(name);
     if (found == null) {
-      found = new Object[] {org.apache.spark.api.java.JavaSparkContext.fromSparkContext(context).broadcast(unpacked(new FrazilColumns(packed), keys)), Integer.valueOf(packed.length)};
+      FrazilKeys made = unpacked(new FrazilColumns(packed), keys);
+      made.name = name;
+      found = new Object[] {org.apache.spark.api.java.JavaSparkContext.fromSparkContext(context).broadcast(made), Integer.valueOf(packed.length)};
       kept.put(name, found);
       size += packed.length;
       Iterator oldest = kept.values().iterator();
@@ -308,6 +310,7 @@ public class FrazilPlan {
     HashMap options = new HashMap();
     options.put(FrazilParquet.BY_ID, "true");
     options.put("ignoreCorruptFiles", "false"); options.put("ignoreMissingFiles", "false");   // rows that are not read would be lost to whoever rewrites them
+    options.put("datetimeRebaseMode", "CORRECTED"); options.put("int96RebaseMode", "CORRECTED");   // the format has one calendar, whatever the session wants
     boolean local = session.sparkContext().isLocal() && text(r, "root").startsWith("file:");   // where all our classes are, and files are on the disk
     FileFormat format = !kind.equals("parquet") ? (FileFormat) new FrazilParquet(keys, local)
       : local ? new FrazilLocalParquet() : new org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat();

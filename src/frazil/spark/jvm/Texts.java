@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * found out about it, such as its length. Tasks load the classes of this file, as those of Deletes.java.
  */
 public class FrazilTexts extends ColumnVector {
-  static final int MOST = 1 << 16;                          // words that are kept of a dictionary: of larger ones each is seldom seen
+  public static final int MOST = 1 << 16;                   // words that are kept of a dictionary: of larger ones each is seldom seen
   static final java.lang.reflect.Field OUTER = field(WritableColumnVector.class), INNER = field(parquet());
   final WritableColumnVector in; Object dictionary; UTF8String[] words; WritableColumnVector ids;
   public FrazilTexts(WritableColumnVector in) { super(in.dataType()); this.in = in; }
@@ -23,7 +23,7 @@ public class FrazilTexts extends ColumnVector {
       return field;
     } catch (Exception other) { return null; } }
   /** The dictionary of a column chunk, in which numbers mean the same words; null if there is none, or if this Spark is made otherwise. */
-  static Object dictionaryOf(WritableColumnVector v) {
+  public static Object dictionaryOf(WritableColumnVector v) {
     if (!v.hasDictionary() || OUTER == null || INNER == null) return null;
     try {
       Object found = OUTER.get(v);

@@ -91,6 +91,8 @@ class LanceHandle(TableHandle):
         return {**stored, **vectors, **shown, **({STABLE_ROW_IDS: "true"} if self.is_stable else {})}
 
     def hidden(self, dialect: Dialect) -> list[tuple[str, str]]:
+        if self.kind == "metadata":
+            return []
         return [
             (name, json.dumps(spark_type(column.type, dialect=dialect)))
             for name, column in HIDDEN.items()

@@ -22,8 +22,7 @@ from frazil.lance.write import FileTarget, FragmentWriter, remove_job
 from frazil.model.conform import conform
 from frazil.model.schema import Schema
 from frazil.spark.changes.delta import with_lineage
-from frazil.spark.write.arrow import with_known_columns
-from frazil.spark.write.from_spark import from_spark
+from frazil.spark.write.from_spark import by_places, from_spark
 from frazil.spark.write.rows import by_position
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ class Job:
     def write(self, rows: DataFrame, classes: Any, *, keeps_ids: bool = False) -> list[Written]:
         """Write rows that Spark fitted to the table; with `keeps_ids` they have the columns of `with_lineage`."""
         schema = with_lineage(self.schema) if keeps_ids else self.schema
-        fitted = with_known_columns(by_position(rows, schema, classes), schema)
+        fitted = by_places(by_position(rows, schema, classes))
         writer = WriteFragments(self.store, self.target, schema, keeps_ids)
         try:
             found = fitted.mapInArrow(writer, "written binary").toArrow().column(0).to_pylist()

@@ -13,8 +13,8 @@ from frazil.iceberg import manifest_schema as ids
 from frazil.iceberg.entries import Entries
 from frazil.iceberg.planning import ScanPlan
 from frazil.io import location as locations
-from frazil.mixed.change_view import ChangeScan
-from frazil.mixed.columns import CHANGE_ACTION, TRANSACTION_ID
+from frazil.mixed.change_view import ON_REQUEST, ChangeScan
+from frazil.mixed.columns import CHANGE_ACTION, TRANSACTION_ID, TREE_NODE
 from frazil.mixed.file_names import FilePlace, FileType, parse_change
 from frazil.mixed.plan import StoreState
 from frazil.model.schema import Schema
@@ -43,8 +43,14 @@ if TYPE_CHECKING:
 def describe_changes(bridge: Bridge, handles: Sequence[MixedHandle], asked: Asked, jsession: Any) -> str:
     """The JSON that FrazilPlan makes the plan of, with columns of one or more handles, which all have them."""
     found = [_relation(bridge, handle, asked, jsession) for handle in handles]
-    wanted = [handles[0].schema.find(name) for name in asked.columns]
+    wanted = _wanted(handles[0].schema, asked.columns)
     return bridge.scans.describe([one for one in found if one is not None], output_struct(wanted, bridge.dialect))
+
+
+def _wanted(schema: Schema, names: Iterable[str]) -> tuple[NestedField, ...]:
+    """Columns of changes, and such as come on request."""
+    known = ON_REQUEST | {column.name: column for column in schema.fields}
+    return tuple(known[name] for name in names)
 
 
 def _relation(bridge: Bridge, handle: MixedHandle, asked: Asked, jsession: Any) -> ScanRelation | None:
@@ -73,8 +79,7 @@ def _relation(bridge: Bridge, handle: MixedHandle, asked: Asked, jsession: Any) 
         and plain
         and all(is_native(entries, 0).all() for entries in contents)
     )
-    found = {column.name: column for column in handle.schema.fields}
-    wanted = tuple(found[name] for name in asked.columns)
+    wanted = _wanted(handle.schema, asked.columns)
     struct = output_struct(wanted, bridge.dialect)
     if not contents.data:
         return None
@@ -111,6 +116,7 @@ def _action(place: FilePlace) -> str:
 _CONSTANTS = {
     TRANSACTION_ID.name: Constant(TRANSACTION_ID.name, "long", _per_file(lambda one: one.transaction_id, pa.int64())),
     CHANGE_ACTION.name: Constant(CHANGE_ACTION.name, "string", _per_file(_action, pa.string())),
+    TREE_NODE.name: Constant(TREE_NODE.name, "long", _per_file(lambda one: one.node, pa.int64())),
 }
 """Columns that all rows of a file have in common."""
 

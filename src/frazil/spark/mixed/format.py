@@ -12,13 +12,13 @@ from frazil.catalog.next_metadata import read_state
 from frazil.errors import TableNotFound
 from frazil.iceberg.committer import ReadOnly
 from frazil.iceberg.table import IcebergTable
+from frazil.mixed.definition import PRIMARY_KEY
 from frazil.mixed.table import MixedTable
 from frazil.spark.formats import Format
 from frazil.spark.handles import TableHandle
 from frazil.spark.iceberg.shown import partitioning
 from frazil.spark.mixed.definition import mixed_definition
 from frazil.spark.mixed.handle import BASE, CHANGE, again, current
-from frazil.spark.mixed.shown import PRIMARY_KEY
 from frazil.spark.paths import is_path, location_of, open_path, refuse_taken
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
@@ -11,6 +12,7 @@ from frazil.catalog.formats import MIXED
 from frazil.errors import InvalidArgument
 from frazil.iceberg.read import METADATA_COLUMNS
 from frazil.iceberg.table import IcebergTable
+from frazil.mixed.change_view import ON_REQUEST
 from frazil.mixed.pair import SnapshotPair, choose_pair
 from frazil.mixed.properties import UPSERT_ENABLED
 from frazil.mixed.table import MixedTable
@@ -20,6 +22,7 @@ from frazil.spark.handles import MAIN, Asked, Change, TableHandle, number_of
 from frazil.spark.iceberg import shown
 from frazil.spark.iceberg.handle import IcebergHandle
 from frazil.spark.mixed.shown import shown_properties
+from frazil.spark.types import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,7 +105,9 @@ class MixedHandle(TableHandle):
         return shown.partitioning(self.base)
 
     def hidden(self, dialect: Dialect) -> list[tuple[str, str]]:
-        return shown.hidden(self.base.metadata, dialect)
+        if self.metadata_name == CHANGE:
+            return [(name, json.dumps(spark_type(column.type, dialect=dialect))) for name, column in ON_REQUEST.items()]
+        return [] if self.kind == "metadata" else shown.hidden(self.base.metadata, dialect)
 
     def capabilities(self, dialect: Dialect) -> Sequence[str]:
         if self.branch is not None:

@@ -29,7 +29,7 @@ from frazil.spark.options import folded
 from frazil.spark.scan.relations import quoted_name
 from frazil.spark.session import is_connect
 from frazil.spark.types import spark_struct
-from frazil.spark.write.rows import by_name, by_position, check_columns, nullable, struct_of
+from frazil.spark.write.rows import by_name, by_position, check_columns, nullable, refusing_casts, struct_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -107,7 +107,8 @@ def _fitted(bridge: Bridge, target: Target, rows: DataFrame, operation: str, ord
     wanted = jvm.org.apache.spark.sql.types.DataType.fromJson(
         json.dumps({"type": "struct", "fields": [*told, *struct["fields"]]})
     )
-    return DataFrame(marked._jdf.to(wanted), rows.sparkSession)
+    with refusing_casts():
+        return DataFrame(marked._jdf.to(wanted), rows.sparkSession)
 
 
 def _sorted(rows: DataFrame, target: Target, places: int) -> DataFrame:
@@ -139,7 +140,8 @@ def append_frame(
     """Add the rows of a DataFrame, by the names of its columns; or let them take the place of those with their keys."""
     _refuse_connect(rows)
     bridge, handle = any_bridge(rows.sparkSession), _handle(table)
-    fitted = by_name(rows, handle.schema, bridge.dialect, check_nulls=False, check_order=False)
+    with refusing_casts():
+        fitted = by_name(rows, handle.schema, bridge.dialect, check_nulls=False, check_order=False)
     fitted = by_position(fitted, handle.schema, bridge.classes)
     done = (upsert if upserts else append)(bridge, handle, fitted, _named(batch, properties))
     table.refresh()

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from frazil.catalog.formats import MIXED
+from frazil.mixed.definition import LAYOUT, PRIMARY_KEY
 from frazil.mixed.properties import BASE_FORMAT, STORE_PROPERTIES, WATERMARK_BASE, WATERMARK_TABLE
 from frazil.mixed.table import MixedTable
 from frazil.spark.describe import SHOWN
-
-PRIMARY_KEY = "primary-key"
-"""The key's columns, in CREATE TABLE as in what is shown."""
-LAYOUT = "layout"
-"""Where a new table's stores lie: `nested`, or `sibling` as today's Amoro has them."""
 
 STATE = frozenset({*SHOWN, *STORE_PROPERTIES, PRIMARY_KEY, LAYOUT, WATERMARK_TABLE, WATERMARK_BASE})
 """What a table is, and not how it is written: nobody sets it."""

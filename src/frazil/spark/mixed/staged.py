@@ -22,6 +22,7 @@ from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.write import removing
+from frazil.mixed.definition import PRIMARY_KEY
 from frazil.mixed.layout import NESTED
 from frazil.mixed.pair import CHANGE_SNAPSHOT, NONE
 from frazil.mixed.table import MixedTable
@@ -31,7 +32,6 @@ from frazil.spark.describe import READ, WRITE
 from frazil.spark.handles import Asked, TableHandle
 from frazil.spark.mixed.base_files import write_base_files
 from frazil.spark.mixed.definition import MixedDefinition, mixed_definition
-from frazil.spark.mixed.shown import PRIMARY_KEY
 from frazil.spark.paths import is_path, location_of, refuse_taken
 
 if TYPE_CHECKING:

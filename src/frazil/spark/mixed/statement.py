@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frazil.spark.mixed.shown import PRIMARY_KEY
+from frazil.mixed.definition import PRIMARY_KEY
 
 _TOKEN = re.compile(
     r"""\s+ | --[^\n]*(?:\n|$) | /\*.*?\*/

@@ -37,6 +37,7 @@ from frazil.mixed.writer import Changes, ChangeWriter
 from frazil.spark.mixed.target import Target
 from frazil.spark.mixed.told import Told
 from frazil.spark.scan.files import routed
+from frazil.spark.write.from_spark import by_places
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -140,17 +141,6 @@ def remove_rest(store: Store, location: str, transaction: int, keep: Iterable[st
         found = (file.location for file in store.list(f"{location.rstrip('/')}/data"))
         rest = [one for one in found if transaction_of(one) == transaction and locations.name(one) not in kept]
         store.delete_many(rest)
-
-
-def by_places(rows: DataFrame) -> DataFrame:
-    """Rows whose columns are named by their places: PySpark finds columns by their names, which may be any."""
-    from pyspark.sql.types import NullType, StructField, StructType
-
-    names = [f"c{place}" for place in range(len(rows._jdf.columns()))]
-    named = rows.toDF(*names)
-    # it has no classes for some types that Spark has; this is where its cached property keeps the schema
-    named.__dict__["schema"] = StructType([StructField(name, NullType()) for name in names])
-    return named
 
 
 def write_changes(

@@ -10,6 +10,8 @@ from frazil.errors import InvalidArgument
 from frazil.iceberg.file_removal import checked_threads
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.table import IcebergTable
+from frazil.model.expressions import Expression
+from frazil.spark.changes.builder import filter_on_spark
 from frazil.spark.iceberg.handle import on_branch
 from frazil.spark.procedures.procedure import (
     TABLE,
@@ -73,10 +75,16 @@ def _remove_orphan_files(bridge: Bridge, spark: SparkSession, table: IcebergTabl
     return [(location,) for location in files["location"].to_pylist()]
 
 
+def _where(spark: SparkSession, table: IcebergTable, given: Arguments) -> Expression | None:
+    """What a call says of rows, in Spark's SQL."""
+    where = given["where"]
+    return None if where is None else filter_on_spark(table, where, spark, given["branch"] or MAIN)
+
+
 def _rewrite_data_files(bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments) -> Sequence[Row]:
     handle = on_branch(table, given["branch"] or MAIN)
-    options = text_map("options", given["options"])
-    result = rewrite_data_files(bridge, spark, handle, given["strategy"], given["sort_order"], given["where"], options)
+    options, where = text_map("options", given["options"]), _where(spark, table, given)
+    result = rewrite_data_files(bridge, spark, handle, given["strategy"], given["sort_order"], where, options)
     bridge.refresh(table.identifier)
     return [astuple(result)]
 
@@ -85,7 +93,8 @@ def _rewrite_position_delete_files(
     bridge: Bridge, spark: SparkSession, table: IcebergTable, given: Arguments
 ) -> Sequence[Row]:
     options = text_map("options", given["options"])
-    result = rewrite_position_delete_files(spark, table, given["where"], options, given["branch"] or MAIN)
+    where = _where(spark, table, given)
+    result = rewrite_position_delete_files(spark, table, where, options, given["branch"] or MAIN)
     bridge.refresh(table.identifier)
     return [astuple(result)]
 
@@ -95,7 +104,7 @@ def _convert_equality_deletes(
 ) -> Sequence[Row]:
     handle = on_branch(table, given["branch"] or MAIN)
     options = text_map("options", given["options"])
-    result = convert_equality_deletes(bridge, spark, handle, given["where"], options)
+    result = convert_equality_deletes(bridge, spark, handle, _where(spark, table, given), options)
     bridge.refresh(table.identifier)
     return [astuple(result)]
 

@@ -13,8 +13,8 @@ from frazil.iceberg.delete_conversion import Conversion, dead
 from frazil.iceberg.planning import FileScanTask
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.rewritten import ConvertedDeleteFiles
-from frazil.iceberg.scan import as_expression
 from frazil.io.deletion_vector import DeletionVector
+from frazil.model.expression_parser import as_expression
 from frazil.model.expressions import Expression
 from frazil.spark.changes.delta import Notes
 from frazil.spark.scan.some_files import rows_of_files

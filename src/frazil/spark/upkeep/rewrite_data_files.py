@@ -19,7 +19,8 @@ from frazil.iceberg.compaction_options import CompactionOptions
 from frazil.iceberg.dangling import remove_dangling_deletes
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.rewritten import RewrittenDataFiles
-from frazil.iceberg.scan import Scan, as_expression
+from frazil.iceberg.scan import Scan
+from frazil.model.expression_parser import as_expression
 from frazil.model.expressions import Expression
 from frazil.model.schema import Schema
 from frazil.spark.changes.delta import with_lineage

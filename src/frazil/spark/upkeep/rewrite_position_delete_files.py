@@ -14,8 +14,8 @@ from frazil.iceberg.delete_groups import DeleteGroup
 from frazil.iceberg.delete_rewrite import GroupWriter, Written, in_process
 from frazil.iceberg.portable import without_history
 from frazil.iceberg.rewritten import RewrittenDeleteFiles
-from frazil.iceberg.scan import as_expression
 from frazil.io import location as locations
+from frazil.model.expression_parser import as_expression
 from frazil.model.expressions import Expression
 from frazil.spark.scan.arrow import dealt, frame_of_chunks, without_metrics
 from frazil.spark.scan.files import routed

@@ -21,7 +21,7 @@ from frazil.io.store import Store
 from frazil.model.conform import conform
 from frazil.model.schema import Schema
 from frazil.spark.scan.files import routed
-from frazil.spark.write.from_spark import from_spark
+from frazil.spark.write.from_spark import by_places, from_spark
 from frazil.spark.write.job import Job
 from frazil.spark.write.layout import distributed, sort_keys, sorted_within
 from frazil.spark.write.partitions import Keyed, PartitionKey, Transforms
@@ -69,7 +69,7 @@ def write_arrow(
         here = replace(writer, arranged=False)
         return here.write(rows.toArrow().to_batches())  # files in this process's memory are written in it
     laid_out = _laid_out(job, rows, known, keys or [], arranged)
-    found = with_known_columns(laid_out, job.schema).mapInArrow(writer, "file binary").toArrow().column(0).to_pylist()
+    found = by_places(laid_out).mapInArrow(writer, "file binary").toArrow().column(0).to_pylist()
     files = [pickle.loads(data) for data in found]  # noqa: S301 - pickled by our own workers
     job.clear(keep=frozenset(file.file_path for file in files))
     return files
@@ -81,13 +81,3 @@ def _laid_out(
     keyed = Keyed.of(rows, job.schema, partition)
     spread = distributed(keyed.rows, job.settings, keyed.keys, order)
     return keyed.without_keys(sorted_within(spread, keyed.keys, order) if arranged else spread)
-
-
-def with_known_columns(rows: DataFrame, schema: Schema) -> DataFrame:
-    """Rows whose columns PySpark need not ask for: it has no classes for some types that Spark has."""
-    from pyspark.sql.types import NullType, StructField
-    from pyspark.sql.types import StructType as SparkStruct
-
-    known = SparkStruct([StructField(column.name, NullType()) for column in schema.fields])
-    rows.__dict__["schema"] = known  # where its cached property keeps it
-    return rows

@@ -1,6 +1,8 @@
-"""Arrow batches as Spark gives them, in the layout that tables are written from."""
+"""Rows on their way from Spark to its workers, and batches of them in the layout that tables are written from."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,14 +11,28 @@ from frazil.model.arrow import rebuild_list, rebuild_map, rebuild_struct
 from frazil.model.schema import Schema
 from frazil.model.types import GeographyType, GeometryType, ListType, MapType, StructType, Type
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def by_places(rows: DataFrame) -> DataFrame:
+    """Rows whose columns are named by their places: PySpark finds columns by their names, which may be any."""
+    from pyspark.sql.types import NullType, StructField
+    from pyspark.sql.types import StructType as SparkStruct
+
+    names = [f"c{place}" for place in range(len(rows._jdf.columns()))]
+    named = rows.toDF(*names)
+    # it has no classes for some types that Spark has; this is where its cached property keeps the schema
+    named.__dict__["schema"] = SparkStruct([StructField(name, NullType()) for name in names])
+    return named
+
 
 def from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """The batch with geometries as bytes; everything else is as it should be."""
-    if not any(isinstance(column.type, GeometryType | GeographyType) for column in schema.all_fields()):
-        return batch
-    types = {column.name: column.type for column in schema.fields}
-    arrays = [_plain(array, types[name]) for name, array in zip(batch.schema.names, batch.columns, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+    """A batch of a schema's columns, in their order, with their names and with geometries as bytes."""
+    arrays = batch.columns
+    if any(isinstance(column.type, GeometryType | GeographyType) for column in schema.all_fields()):
+        arrays = [_plain(array, column.type) for array, column in zip(arrays, schema.fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(schema.columns)) if arrays else batch
 
 
 def _plain(array: pa.Array, type_: Type) -> pa.Array:

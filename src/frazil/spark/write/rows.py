@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from frazil.iceberg.actions.update_schema import UpdateSchema
     from frazil.iceberg.table import Changes
+
+_WRONG_TYPE = "INVALID_COLUMN_OR_FIELD_DATA_TYPE"
 
 
 def merging(changes: Changes, rows: DataFrame) -> UpdateSchema:
@@ -45,6 +48,24 @@ def by_name(rows: DataFrame, schema: Schema, dialect: Dialect, *, check_nulls: b
     jvm: Any = rows.sparkSession.sparkContext._jvm
     wanted = jvm.org.apache.spark.sql.types.DataType.fromJson(json.dumps(struct))
     return DataFrame(rows._jdf.to(wanted), rows.sparkSession)
+
+
+@contextmanager
+def refusing_casts() -> Iterator[None]:
+    """Refuse, in words of ours, a column whose type does not become the table's without a cast."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        yield
+    except AnalysisException as error:
+        if error.getCondition() != _WRONG_TYPE:
+            raise
+        told = error.getMessageParameters() or {}
+        name, have, want = (told.get(key, "").strip('"') for key in ("name", "type", "expectedType"))
+        raise InvalidArgument(
+            f"column {name} of the rows is of type {have}, which does not become {want} of itself",
+            hint=f"cast it to {want}",
+        ) from None
 
 
 def check_columns(given: Sequence[SparkJson], schema: Schema, sensitive: bool, check_order: bool) -> None:
