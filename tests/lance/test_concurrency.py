@@ -59,6 +59,20 @@ def test_four_threads_append(tmp_path: Path) -> None:
     _check_appends(tmp_path, 4, 5)
 
 
+def test_threads_read_one_file(tmp_path: Path) -> None:
+    """Readers are kept open and shared: pylance's own refuse a second thread ("Already borrowed")."""
+    rows = pa.table({"id": range(2000)})
+    made(tmp_path, rows)
+    table = opened(tmp_path)
+
+    def read(number: int) -> None:
+        found = table.scan(columns=["id"]).to_arrow() if number % 2 else table.take(range(2000), columns=["id"])
+        assert found.column("id").to_pylist() == rows.column("id").to_pylist()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(read, range(400)))
+
+
 @pytest.mark.slow
 def test_eight_processes_append_25_times_each(tmp_path: Path) -> None:
     _started(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ VERSIONS = {"2.0": (2, 0), "2.1": (2, 1), "2.2": (2, 2)}
 """The versions of data files that we read and write."""
 
 _AS_STORED = {(0, 3): (2, 0)}
-_readers: Recent[tuple[Hashable, int, tuple[str, ...] | None], Any] = Recent(256)
+_readers: Recent[tuple[Hashable, int, tuple[str, ...] | None], DataFileReader] = Recent(256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +55,55 @@ def check_columns(ref: FileRef) -> None:
         )
 
 
-def open_reader(store: Store, ref: FileRef, columns: Sequence[str] | None) -> Any:
+class DataFileReader:
+    """Some columns of a data file; may be shared by threads, which pylance's own reader may not.
+
+    Rows that were asked for come by themselves: only to ask is for one at a time.
+    """
+
+    def __init__(self, location: str, uri: str, options: dict[str, str] | None, columns: Sequence[str] | None) -> None:
+        self.location = location
+        self._lock = threading.Lock()
+        with _errors(location):
+            self._reader = _pylance().LanceFileReader(uri, options, None if columns is None else list(columns))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the whole file."""
+        with _errors(self.location), self._lock:
+            return self._reader.metadata().schema
+
+    @property
+    def num_rows(self) -> int:
+        """Of the whole file, deleted rows too."""
+        with _errors(self.location), self._lock:
+            return int(self._reader.num_rows())
+
+    def read(self, span: tuple[int, int] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """All rows, or those from one offset up to another."""
+        with _errors(self.location):
+            with self._lock:
+                if span is None:
+                    found = self._reader.read_all(batch_size=batch_rows)
+                else:
+                    start, stop = span
+                    found = self._reader.read_range(start, stop - start, batch_size=batch_rows)
+            yield from found.to_batches()
+
+    def take(self, offsets: Sequence[int]) -> pa.Table:
+        """Some rows, by strictly ascending offsets."""
+        with _errors(self.location):
+            with self._lock:
+                found = self._reader.take_rows(offsets, batch_size=max(1, len(offsets)))
+            return found.to_table()
+
+
+def open_reader(store: Store, ref: FileRef, columns: Sequence[str] | None) -> DataFileReader:
     """A reader of some columns, by their names in the file. Readers that were used lately are kept open."""
-    uri, options = _target(store, ref.location)
     key = (known_as(store, ref.location), ref.size, None if columns is None else tuple(columns))
     reader = _readers.get(key)
     if reader is None:
-        with _errors(ref.location):
-            reader = _pylance().LanceFileReader(uri, options, None if columns is None else list(columns))
+        reader = DataFileReader(ref.location, *_target(store, ref.location), columns)
         _readers.put(key, reader)
     return reader
 
@@ -70,22 +112,6 @@ def known_as(store: Store, location: str) -> Hashable:
     """What a file may be remembered by: who may not read it does not find what another has read."""
     uri, options = _target(store, location)
     return uri, None if options is None else tuple(sorted(options.items()))
-
-
-def read_rows(reader: Any, ref: FileRef, span: tuple[int, int] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """All rows of a file, or those from one offset up to another."""
-    with _errors(ref.location):
-        if span is None:
-            yield from reader.read_all(batch_size=batch_rows).to_batches()
-        else:
-            start, stop = span
-            yield from reader.read_range(start, stop - start, batch_size=batch_rows).to_batches()
-
-
-def take_rows(reader: Any, ref: FileRef, offsets: Sequence[int]) -> pa.Table:
-    """Some rows, by strictly ascending offsets."""
-    with _errors(ref.location):
-        return reader.take_rows(offsets, batch_size=max(1, len(offsets))).to_table()
 
 
 class DataFileWriter:

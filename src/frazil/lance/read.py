@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from frazil.errors import MalformedData, Unsupported
 from frazil.io.store import Store
-from frazil.lance.data_files import FileRef, known_as, open_reader, read_rows, take_rows
+from frazil.lance.data_files import DataFileReader, FileRef, known_as, open_reader
 from frazil.lance.deletions import read_deletions
 from frazil.lance.file_columns import FileColumns, file_columns
 from frazil.lance.plan import (
@@ -54,9 +54,8 @@ _schemas: Recent[tuple[Hashable, int], pa.Schema] = Recent(4096)
 class _Source:
     """A file of a fragment, with the columns of it that are read."""
 
-    ref: FileRef
     columns: FileColumns
-    reader: Any
+    reader: DataFileReader
     is_whole: bool
     """Whether it has all columns, each under the name that the table has for it."""
 
@@ -137,7 +136,7 @@ class FragmentReader:
         nodes = self._nodes
         sources = self._sources(task, nodes)
         listed = offsets.tolist()
-        tables = [take_rows(source.reader, source.ref, listed) for source in sources]
+        tables = [source.reader.take(listed) for source in sources]
         if len(sources) == 1 and sources[0].is_whole and tables[0].schema.equals(self.output, check_metadata=True):
             return tables[0]
         pieces = [table.combine_chunks().to_batches() for table in tables]
@@ -203,7 +202,7 @@ class FragmentReader:
         self, task: FragmentTask, sources: Sequence[_Source], batch_rows: int
     ) -> Iterator[tuple[int, list[pa.RecordBatch | None]]]:
         if sources:
-            yield from _aligned([read_rows(one.reader, one.ref, task.span, batch_rows) for one in sources])
+            yield from _aligned([one.reader.read(task.span, batch_rows) for one in sources])
             return
         rows = len(self._offsets(task))
         for start in range(0, rows, batch_rows):
@@ -229,14 +228,14 @@ class FragmentReader:
                 continue
             columns = file_columns(nodes, ref, self._file_schema(ref))
             if names := columns.requests(nodes):
-                found.append(_Source(ref, columns, open_reader(self.store, ref, names), columns.names_all(nodes)))
+                found.append(_Source(columns, open_reader(self.store, ref, names), columns.names_all(nodes)))
         return found
 
     def _file_schema(self, ref: FileRef) -> pa.Schema:
         key = (known_as(self.store, ref.location), ref.size)
         schema = _schemas.get(key)
         if schema is None:
-            schema = open_reader(self.store, ref, None).metadata().schema
+            schema = open_reader(self.store, ref, None).schema
             _schemas.put(key, schema)
         return schema
 
@@ -247,7 +246,7 @@ class FragmentReader:
     def _physical_rows(self, task: FragmentTask) -> int:
         if task.physical_rows or not task.files:
             return task.physical_rows
-        return int(open_reader(self.store, task.files[0], None).num_rows())
+        return open_reader(self.store, task.files[0], None).num_rows
 
     def _batch(self, task: FragmentTask, arrays: Sequence[pa.Array], offsets: Offsets) -> pa.RecordBatch:
         left = iter(arrays)

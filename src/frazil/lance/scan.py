@@ -79,7 +79,7 @@ class LanceScan:
         position = 0
         for task in tasks:
             if not task.physical_rows and task.files:
-                rows = int(open_reader(self.store, task.files[0], None).num_rows())
+                rows = open_reader(self.store, task.files[0], None).num_rows
                 task = replace(task, physical_rows=rows)
             yield task if task.first_position == position else replace(task, first_position=position)
             position += task.rows
