@@ -135,6 +135,12 @@ class RefNotFound(NotFound):
     code = "REF_NOT_FOUND"
 
 
+class StoreMissing(NotFound):
+    """A mixed table of which one store is there and the other is not."""
+
+    code = "STORE_MISSING"
+
+
 class FileMissing(NotFound):
     """A file the table's metadata refers to is not in the store."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from frazil.catalog.definition import TableDefinition
 from frazil.catalog.folder_table import FolderCommitter
 from frazil.catalog.purge import check_purge
-from frazil.errors import InvalidArgument, InvalidSchema, TableAlreadyExists, TableNotFound
+from frazil.errors import InvalidArgument, InvalidSchema, StoreMissing, TableAlreadyExists, TableNotFound
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.table import IcebergTable
 from frazil.io import location as locations
@@ -119,9 +119,9 @@ def _shape(metadata: TableMetadata) -> TableMetadata:
     return replace(metadata, table_uuid=None, last_updated_ms=0, properties=properties)
 
 
-def missing_twin(place: str, kind: str) -> TableNotFound:
+def missing_twin(place: str, kind: str) -> StoreMissing:
     """The error for a store that stands alone."""
-    return TableNotFound(
+    return StoreMissing(
         f"there is no {kind} store in {place}, which a keyed table needs",
         hint="restore it: without it, rows would be missing or deleted ones come back",
     )

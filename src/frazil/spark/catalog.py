@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import InvalidArgument, InvalidName, TableNotFound, Unsupported
+from frazil.errors import InvalidArgument, InvalidName, NamespaceNotFound, TableNotFound, Unsupported
 from frazil.spark.definition import parse_definition
 from frazil.spark.describe import describe
 from frazil.spark.exceptions import table_errors
@@ -38,6 +38,7 @@ class Tables:
         self._seen: dict[str, str] = {}
         bridge.on("listTables", self.list)
         bridge.on("loadTable", self.load)
+        bridge.on("tableExists", self.exists)
         bridge.on("evolveTable", self.evolve)
         bridge.on("createTable", self.create)
         bridge.on("dropTable", self.drop)
@@ -71,6 +72,20 @@ class Tables:
         if version is None and micros is None:
             self._refresh_cached(handle)
         return describe(self._bridge, handle)
+
+    def exists(self, name: str, _b: None, _c: None) -> bool:
+        """Whether the name is one of a table, of a branch or metadata table of one too. It need not be readable."""
+        parts = json.loads(name)
+        try:
+            if held_table(self._bridge, parts) is not None or not is_path(parts[0]) and self._lake.table_exists(parts):
+                return True
+        except InvalidName:  # of no table, but it may be of a part of one
+            pass
+        try:
+            resolve(self._lake, parts)
+        except (TableNotFound, NamespaceNotFound):
+            return False
+        return True
 
     def evolve(self, name: str, changes: str, _c: None) -> str:
         """A table with the columns that it will have when a command WITH SCHEMA EVOLUTION has written its rows."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -11,6 +13,7 @@ from frazil.errors import (
     InvalidArgument,
     InvalidEvolution,
     InvalidSchema,
+    StoreMissing,
     TableNotFound,
     Unsupported,
 )
@@ -225,7 +228,7 @@ def test_a_change_store_is_neither_listed_nor_dropped_alone(sql, name, lake):
     sql(f"CREATE TABLE {name} (id INT, PRIMARY KEY (id)) USING mixed TBLPROPERTIES ('layout' = 'sibling')")
     beside = f"{name}_change_"
     assert beside.rpartition(".")[2] not in {row[1] for row in sql("SHOW TABLES IN lake.db")}
-    with pytest.raises(Unsupported, match="change store"):
+    with pytest.raises(Unsupported, match="store of db"):
         sql(f"DROP TABLE {beside}")
     with pytest.raises(Unsupported, match="store"):
         lake.drop_table(beside.removeprefix("lake."), purge=True)
@@ -256,3 +259,21 @@ def test_a_filesystem_catalog_cannot_rename(sql, name):
     sql(f"CREATE TABLE {name} (id INT, PRIMARY KEY (id)) USING mixed")
     with pytest.raises(Unsupported, match="renamed"):
         sql(f"ALTER TABLE {name} RENAME TO {name}_other")
+
+
+def test_a_table_that_lost_its_change_store_says_so_and_can_be_dropped(spark, sql, name, opened):
+    sql(f"CREATE TABLE {name} PRIMARY KEY (id) USING mixed AS SELECT id FROM range(3)")
+    shutil.rmtree(opened().change_store.location)
+    for statement in (
+        f"SELECT * FROM {name}",
+        f"SELECT * FROM {name}.change",
+        f"INSERT INTO {name} VALUES (7)",
+        f"DELETE FROM {name} WHERE id = 1",
+        f"DESCRIBE TABLE {name}",
+    ):
+        with pytest.raises(StoreMissing, match=r"no change store in .*, which a keyed table needs"):
+            sql(statement)
+    sql(f"DROP TABLE {name}")
+    assert not spark.catalog.tableExists(name)
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        sql(f"SELECT * FROM {name}")

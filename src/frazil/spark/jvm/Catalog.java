@@ -45,6 +45,7 @@ public class FrazilCatalog implements StagingTableCatalog, SupportsNamespaces, P
   }
   public Table loadTable(Identifier i, String version) { return table(ask("loadTable", parts(i), version, null)); }
   public Table loadTable(Identifier i, long micros) { return table(ask("loadTable", parts(i), null, Long.toString(micros))); }
+  public boolean tableExists(Identifier i) { return ((Boolean) ask("tableExists", parts(i), null, null)).booleanValue(); }
   public void invalidateTable(Identifier i) { ask("invalidateTable", parts(i), null, null); }
 
   static String definition(Column[] columns, Transform[] partitions, Map properties, String how) {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.catalog.mixed_folder import create_mixed_table
 from frazil.catalog.names import table_name
 from frazil.catalog.next_metadata import read_state
-from frazil.errors import TableNotFound
+from frazil.errors import NotFound, TableNotFound
 from frazil.iceberg.committer import ReadOnly
 from frazil.iceberg.table import IcebergTable
 from frazil.mixed.definition import PRIMARY_KEY
@@ -79,7 +79,7 @@ def _as_it_was(lake: Lake, key: Mapping[str, Any]) -> MixedTable:
     name, store, places = key["name"], lake.catalog.store, key["stores"]
     try:
         now: Any = open_path(store, name) if is_path(name) else lake.table(name)
-    except TableNotFound:
+    except NotFound:
         now = None
     if not isinstance(now, MixedTable):
         now = None
