@@ -15,8 +15,8 @@ from frazil.errors import (
     InvalidArgument,
     InvalidSchema,
     MalformedMetadata,
-    TableAlreadyExists,
     StoreMissing,
+    TableAlreadyExists,
     TableNotFound,
     Unsupported,
 )

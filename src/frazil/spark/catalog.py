@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidArgument, InvalidName, NamespaceNotFound, TableNotFound, Unsupported
@@ -76,11 +77,11 @@ class Tables:
     def exists(self, name: str, _b: None, _c: None) -> bool:
         """Whether the name is one of a table, of a branch or metadata table of one too. It need not be readable."""
         parts = json.loads(name)
-        try:
-            if held_table(self._bridge, parts) is not None or not is_path(parts[0]) and self._lake.table_exists(parts):
+        if held_table(self._bridge, parts) is not None:
+            return True
+        with suppress(InvalidName):  # a path, or a part of a table
+            if self._lake.table_exists(parts):
                 return True
-        except InvalidName:  # of no table, but it may be of a part of one
-            pass
         try:
             resolve(self._lake, parts)
         except (TableNotFound, NamespaceNotFound):
