@@ -18,7 +18,7 @@ import org.roaringbitmap.RoaringBitmap;
 
 /** Spark's Parquet reader, less the rows that deletes took. Tasks load the classes of this file, from a jar on a cluster: public API only. */
 public class FrazilParquet extends ParquetFileFormat {
-  public static final String INDEX = "_tmp_metadata_row_index", DELETED = "frazil.deleted", KEYS = "frazil.keys", SEQUENCE = "frazil.sequence";
+  public static final String INDEX = "_tmp_metadata_row_index", DELETED = "frazil.deleted", KEYS = "frazil.keys", SEQUENCE = "frazil.sequence", ID = "parquet.field.id";
   public static final String BY_ID = "spark.sql.parquet.fieldId.read.enabled";
   final StructType keys;                                    // columns that equality deletes compare, read also if nobody asks for them
   final boolean local;
@@ -76,7 +76,16 @@ public class FrazilParquet extends ParquetFileFormat {
     for (int i = 0; i < constants; i++) types.add(part.fields()[i].dataType());
     int[] indexAt = {0, find(wanted[1], INDEX), 0, find(wanted[3], INDEX)}, extra = new int[4];
     for (int r = 0; r < 4; r++) extra[r] = wanted[r].fields().length - asked;
-    return FrazilTextReader.of(new FrazilReader(readers, asked, extra, indexAt, keyAt, filters.isEmpty(), (DataType[]) types.toArray(new DataType[0])), required); }
+    int[] pageIds = new int[keys.fields().length];          // of columns that only keys need, and whose pages are quicker to look at than to decode
+    boolean pages = false;
+    for (int k = 0; k < pageIds.length; k++) {
+      StructField key = keys.fields()[k];
+      boolean bytes = key.dataType() instanceof StringType || key.dataType() instanceof BinaryType;
+      pageIds[k] = bytes && keyAt[k] >= asked && key.metadata().contains(ID) ? (int) key.metadata().getLong(ID) : -1;
+      pages = pages || pageIds[k] >= 0; }
+    org.apache.spark.broadcast.Broadcast settings = !pages || !filters.isEmpty() ? null : org.apache.spark.api.java.JavaSparkContext.fromSparkContext(s.sparkContext())
+      .broadcast(new org.apache.spark.util.SerializableConfiguration(local ? made(conf) : conf));
+    return FrazilTextReader.of(new FrazilReader(readers, asked, extra, indexAt, keyAt, pageIds, settings, filters.isEmpty(), (DataType[]) types.toArray(new DataType[0])), required); }
   public scala.Option vectorTypes(StructType required, StructType part, org.apache.spark.sql.internal.SQLConf conf) {
     return FrazilTextBatches.types(super.vectorTypes(required, part, conf), required); }
   public boolean equals(Object o) { return o instanceof FrazilParquet && ((FrazilParquet) o).keys.equals(keys); }
@@ -86,9 +95,9 @@ public class FrazilParquet extends ParquetFileFormat {
 /** The rows of one file: as Spark reads them if nothing was deleted from it. */
 public class FrazilReader extends scala.runtime.AbstractFunction1 implements java.io.Serializable {
   public static final long serialVersionUID = 1L;
-  final scala.Function1[] readers; final int cut; final int[] extra, indexAt, keyAt; final boolean whole; final DataType[] types;
-  public FrazilReader(scala.Function1[] readers, int cut, int[] extra, int[] indexAt, int[] keyAt, boolean whole, DataType[] types) {
-    this.readers = readers; this.cut = cut; this.extra = extra; this.indexAt = indexAt; this.keyAt = keyAt; this.whole = whole; this.types = types; }
+  final scala.Function1[] readers; final int cut; final int[] extra, indexAt, keyAt, pageIds; final org.apache.spark.broadcast.Broadcast settings; final boolean whole; final DataType[] types;
+  public FrazilReader(scala.Function1[] readers, int cut, int[] extra, int[] indexAt, int[] keyAt, int[] pageIds, org.apache.spark.broadcast.Broadcast settings, boolean whole, DataType[] types) {
+    this.readers = readers; this.cut = cut; this.extra = extra; this.indexAt = indexAt; this.keyAt = keyAt; this.pageIds = pageIds; this.settings = settings; this.whole = whole; this.types = types; }
   public Object apply(Object f) {
     PartitionedFile file = (PartitionedFile) f;
     // the reader of rows looks here whether columns go by id; without it a renamed column is null
@@ -103,14 +112,23 @@ public class FrazilReader extends scala.runtime.AbstractFunction1 implements jav
     long sequence = sets.isEmpty() ? 0L : ((Long) told.get(FrazilParquet.SEQUENCE).get()).longValue();
     String name = whole && keys.length > 0 ? FrazilFound.name(file, keys, sequence) : null;
     RoaringBitmap known = name == null ? null : FrazilFound.get(name);
-    int r = (count ? 0 : 1) + (sets.isEmpty() || known != null ? 0 : 2), columns = types.length + extra[r];
-    FrazilMatch[] matches = new FrazilMatch[known != null ? 0 : keys.length];
+    for (int m = 0; m < keys.length && known == null; m++) keys[m].ready();
+    FrazilVector vector = deleted.isEmpty() ? null : new FrazilVector((byte[]) deleted.get()), found = known != null ? new FrazilVector(known) : onPages(file, keys, sequence);
+    int r = (count ? 0 : 1) + (keys.length == 0 || found != null ? 0 : 2), columns = types.length + extra[r];
+    FrazilMatch[] matches = new FrazilMatch[found != null ? 0 : keys.length];
     for (int m = 0; m < matches.length; m++) {
       int[] at = new int[keys[m].columns.length];
       for (int k = 0; k < at.length; k++) { int p = keyAt[keys[m].columns[k]]; at[k] = p < 0 ? columns + p : p; }
-      matches[m] = new FrazilMatch(keys[m].ready(), at, sequence); }
-    FrazilVector vector = deleted.isEmpty() ? null : new FrazilVector((byte[]) deleted.get()), found = known == null ? null : new FrazilVector(known);
+      matches[m] = new FrazilMatch(keys[m], at, sequence); }
     return new FrazilKept((scala.collection.Iterator) readers[r].apply(f), vector, count ? -1 : indexAt[r], matches, found, known == null ? name : null, cut, extra[r], types); }
+  /** What keys of one column take, found on its pages; null if it cannot be. */
+  FrazilVector onPages(PartitionedFile file, FrazilKeys[] keys, long sequence) {
+    if (settings == null || keys.length == 0) return null;
+    int id = pageIds[keys[0].columns[0]];
+    for (int m = 0; m < keys.length; m++) if (keys[m].columns.length > 1 || pageIds[keys[m].columns[0]] != id) return null;
+    if (id < 0) return null;
+    try { return (FrazilVector) (Object) FrazilKeyPages.open(file, ((org.apache.spark.util.SerializableConfiguration) settings.value()).value(), keys, id, sequence);
+    } catch (java.io.IOException e) { throw new java.io.UncheckedIOException(e); } }
 }
 
 /** Which rows of what a task reads of a file have keys that are deleted. Neither files nor keys ever change: who reads them again need not look at keys. */
@@ -139,7 +157,7 @@ public class FrazilFound {
  */
 public class FrazilKeys implements java.io.Serializable {
   public static final long serialVersionUID = 3L, NULL = -7046029254386353131L;
-  final int[] columns; final DataType[] types; final boolean exact;        // exact: a hash is of one value only, or of null
+  public final int[] columns; public final DataType[] types; final boolean exact;        // exact: a hash is of one value only, or of null
   final long[] hashes, sequences; final int[] ends; byte[] valid;   // where keys end that a hash does not tell; which numbers are there, null for all
   byte[] keys = new byte[0];
   String name;                                              // equal names are of equal keys
@@ -189,9 +207,9 @@ public class FrazilKeys implements java.io.Serializable {
     return this; }
   static boolean ints(DataType t) { return t instanceof IntegerType || t instanceof DateType; }
   static boolean longs(DataType t) { return t instanceof LongType || t instanceof TimestampType || t instanceof TimestampNTZType; }
-  static long mix(long h, long value) { h = h * 31L + value; h = (h ^ h >>> 32) * NULL; return h ^ h >>> 29; }
+  public static long mix(long h, long value) { h = h * 31L + value; h = (h ^ h >>> 32) * NULL; return h ^ h >>> 29; }
   static long two(long h) { return 1L << h | 1L << (h >>> 58); }   // bits of one word that stand for a hash
-  boolean maybe(long h) { long wanted = two(h); return (bits[(int) (h >>> 6) & bits.length - 1] & wanted) == wanted; }
+  public boolean maybe(long h) { long wanted = two(h); return (bits[(int) (h >>> 6) & bits.length - 1] & wanted) == wanted; }
   /** The numbers of the hashes that may be here; how many those are. */
   int maybe(long[] h, int n, int[] found) {
     long[] bits = this.bits;
@@ -213,7 +231,7 @@ public class FrazilKeys implements java.io.Serializable {
     while (table[at + 1] != 0L && table[at] != h) at = next(at);
     return table[at + 1]; }
   /** The same of any key: `key` takes it out of `row`, if there is one of its hash. */
-  long newest(long h, UnsafeProjection key, InternalRow row) {
+  public long newest(long h, UnsafeProjection key, InternalRow row) {
     int at = first(h);
     while (table[at + 1] != 0L && (table[at] != h || !same(which[at >> 1], key.apply(row)))) at = next(at);
     return table[at + 1]; }
@@ -232,7 +250,7 @@ public class FrazilKeys implements java.io.Serializable {
     if (!(v instanceof Decimal)) return v.hashCode();
     return ((Decimal) v).precision() <= 18 ? ((Decimal) v).toUnscaledLong() : ((Decimal) v).toJavaBigDecimal().unscaledValue().hashCode(); }
   /** The same of bytes: eight at a time, the last eight once more if some are left. `mix` does the rest. */
-  static long of(Object base, long from, int n) {
+  public static long of(Object base, long from, int n) {
     long h = n;
     if (n < 8) {
       for (int i = 0; i < n; i++) h = h << 8 | Platform.getByte(base, from + i) & 255;
@@ -318,8 +336,8 @@ public class FrazilMatch {
 
 /** A deletion vector: bits of deleted positions, of which it has a block of 65,536 at hand. */
 public class FrazilVector {
-  static final long[] NONE = new long[1024];
-  final HashMap blocks = new HashMap(); long block = -1L; long[] words = NONE;
+  public static final long[] NONE = new long[1024];
+  final HashMap blocks = new HashMap(); public long block = -1L; public long[] bits = NONE;
   public FrazilVector(byte[] blob) {
     ByteBuffer b = ByteBuffer.wrap(blob);
     int size = b.getInt(0);
@@ -347,15 +365,16 @@ public class FrazilVector {
   /** The bits of 64 positions, which begin at a multiple of 64. */
   long word(long position) {
     if (position >>> 16 != block) turn(position >>> 16);
-    return words[(int) (position >>> 6) & 1023]; }
-  void turn(long to) {
-    block = to; words = NONE;
+    return bits[(int) (position >>> 6) & 1023]; }
+  /** Have another block at hand. */
+  public void turn(long to) {
+    block = to; bits = NONE;
     Container found = (Container) blocks.get(Long.valueOf(to));
     if (found == null) return;
-    java.nio.LongBuffer bits = found.toBitmapContainer().toLongBuffer();
-    bits.rewind();
-    words = new long[1024];
-    bits.get(words); }
+    java.nio.LongBuffer all = found.toBitmapContainer().toLongBuffer();
+    all.rewind();
+    bits = new long[1024];
+    all.get(bits); }
   boolean has(long position) { return (word(position & ~63L) >>> position & 1L) != 0L; }
   /** Mark rows that have consecutive positions; what is marked beyond them means nothing. */
   void mark(long first, int n, long[] gone) {
@@ -373,7 +392,7 @@ public class FrazilVector {
 public class FrazilKept extends scala.collection.AbstractIterator implements java.io.Closeable {
   final scala.collection.Iterator in; final FrazilVector deleted, found; final FrazilMatch[] matches; final String name; final int at, cut, extra; final DataType[] types;
   long count = 0L; Object ready; int[] keep = new int[0]; long[] gone; UnsafeProjection shrink; ColumnarBatch seen, smaller; RoaringBitmap noted;
-  /** `deleted` are positions in the file, which column `at` has; if there is none they are counted. `found` are counted; what keys take is noted if it has a name. */
+  /** `deleted` are positions in the file, which column `at` has; if there is none they are counted. `found` are what keys take, and counted; they are noted if they have a name. */
   public FrazilKept(scala.collection.Iterator in, FrazilVector deleted, int at, FrazilMatch[] matches, FrazilVector found, String name, int cut, int extra, DataType[] types) {
     this.in = in; this.deleted = deleted; this.at = at; this.matches = matches; this.found = found; this.name = name; this.cut = cut; this.extra = extra; this.types = types;
     noted = name == null ? null : new RoaringBitmap(); }
@@ -389,10 +408,10 @@ public class FrazilKept extends scala.collection.AbstractIterator implements jav
   public void close() throws java.io.IOException { if (in instanceof java.io.Closeable) ((java.io.Closeable) in).close(); }
   void counted(int n) { count += n; if (count > Integer.MAX_VALUE) noted = null; }
   Object row(InternalRow r) {
-    boolean gone = found != null && found.has(count), taken = false;
+    boolean taken = found != null && found.has(count);
     for (int k = 0; k < matches.length && !taken; k++) taken = matches[k].deletes(r);
     if (taken && noted != null) noted.add((int) count);
-    gone = gone || taken || deleted != null && deleted.has(at < 0 ? count : r.getLong(at));
+    boolean gone = taken || deleted != null && deleted.has(at < 0 ? count : r.getLong(at));
     counted(1);
     if (gone || extra == 0) return gone ? null : r;
     if (shrink == null) {
@@ -405,8 +424,8 @@ public class FrazilKept extends scala.collection.AbstractIterator implements jav
     if (n == 0) return null;
     if (keep.length < n + 8) { gone = new long[(n >> 6) + 1]; keep = new int[n + 8]; }
     for (int k = 0; k < matches.length; k++) matches[k].mark(b, gone, keep);
-    if (noted != null) note(n);
     if (found != null) found.mark(count, n, gone);
+    if (noted != null) note(n);
     if (deleted != null) positions(b, n);
     counted(n);
     int same = first(gone, n), m = left(gone, keep, same, n);   // rows before the first that is gone stay where they are

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 TASK_CLASSES = (
     "Deletes.java",
     "Functions.java",
+    "KeyPages.java",
     "ParquetRows.java",
     "PartitionFiles.java",
     "Positions.java",
