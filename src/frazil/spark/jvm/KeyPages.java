@@ -29,6 +29,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * each into a column that nobody asked for. Tasks load the classes of this file, as those of Deletes.java.
  */
 public class FrazilKeyPages extends FrazilVector implements org.apache.spark.util.TaskCompletionListener {
+  public static final java.util.concurrent.atomic.AtomicLong opened = new java.util.concurrent.atomic.AtomicLong();   // files of this process
   static final List KNOWN = Arrays.asList(new Encoding[] {Encoding.PLAIN, Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY, Encoding.RLE, Encoding.BIT_PACKED});
   final FrazilKeys[] sets; final long sequence; final boolean text, nullGone; final UnsafeProjection key; final ParquetFileReader file; final ColumnDescriptor column;
   PageReader pages; boolean[] words; byte[] bytes; int at, left; RunLengthBitPackingHybridDecoder levels, ids;   // of the row group; of the page
@@ -52,6 +53,7 @@ public class FrazilKeyPages extends FrazilVector implements org.apache.spark.uti
     if (found == null || !known(file.getRowGroups(), found.getName())) { file.close(); return null; }
     MessageType asked = new MessageType("keys", new Type[] {found});
     file.setRequestedSchema(asked);
+    opened.incrementAndGet();
     return new FrazilKeyPages(sets, sequence, file, (ColumnDescriptor) asked.getColumns().get(0)); }
   static Type column(MessageType schema, int id) {
     Type found = null;
