@@ -30,6 +30,7 @@ FORMATS = ("frazil", "iceberg")
 _TARGET = 8  # the newest class files that Janino makes well; every JVM runs them
 _HEAD = re.compile(r"\b(?:class|interface)\s+(Frazil\w*)([^{]*)\{")
 _OURS = re.compile(r"\bFrazil\w*")
+_known: dict[str, bytes] = {}
 
 
 def sources() -> dict[str, str]:
@@ -46,8 +47,7 @@ def define_classes(jvm: Any) -> None:
     anchor = jvm.java.lang.Class.forName(ANCHOR)
     if _is_defined(jvm, anchor):
         return
-    texts = sources()
-    classes = class_files(jvm, texts)
+    texts, classes = sources(), class_files(jvm)
     handles = jvm.java.lang.invoke.MethodHandles
     lookup = handles.privateLookupIn(anchor, handles.lookup())
     for name in definition_order(texts.values()):
@@ -56,8 +56,25 @@ def define_classes(jvm: Any) -> None:
         jvm.org.apache.spark.sql.connector.catalog.Frazil.define(classes[f"{name}/DefaultSource.class"])
 
 
-def class_files(jvm: Any, texts: Mapping[str, str]) -> dict[str, bytes]:
-    """The class files of some Java files by path: from the cache, or compiled and put there."""
+def class_files(jvm: Any) -> dict[str, bytes]:
+    """The class files of all our classes by path: those of this process, from the cache, or compiled and put there.
+
+    They are compiled together and once. A file that is compiled again where our classes are defined already would be
+    told of them twice, as text and as classes, and one is not taken for the other.
+    """
+    if not _known:
+        _known.update(_found(jvm, sources()))
+    return _known
+
+
+def class_files_of(jvm: Any, names: Iterable[str]) -> dict[str, bytes]:
+    """The class files of what is in some of our Java files."""
+    texts = sources()
+    classes = {f"{PACKAGE.replace('.', '/')}/{name}" for name in definition_order(texts[name] for name in names)}
+    return {path: code for path, code in class_files(jvm).items() if re.split(r"[$.]", path)[0] in classes}
+
+
+def _found(jvm: Any, texts: Mapping[str, str]) -> dict[str, bytes]:
     place = _cache_file(texts)
     if place is not None:
         with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(place) as kept:

@@ -164,6 +164,7 @@ def test_only_what_a_limit_needs_is_looked_at(lake: Lake, spark: SparkSession, n
     check(spark, table, name)
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("found")
 def test_keys_that_are_newer_than_rows_and_keys_that_are_not(lake: Lake, spark: SparkSession, name: str) -> None:
     table = filled(lake, name, "STRING", [f"k{i}" for i in range(1000)])

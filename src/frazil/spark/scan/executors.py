@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frazil.spark.jvm import class_files, sources
+from frazil.spark.jvm import class_files_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ def ship_classes(spark: SparkSession) -> None:
     with _LOCK:
         if context.applicationId in _shipped:
             return
-        found = class_files(context._jvm, {name: text for name, text in sources().items() if name in TASK_CLASSES})
+        found = class_files_of(context._jvm, TASK_CLASSES)
         context._jsc.addJar(str(_write_jar(Path(context._temp_dir), found)))
         _shipped.add(context.applicationId)
 
