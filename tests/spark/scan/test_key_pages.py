@@ -200,3 +200,13 @@ def test_a_damaged_page_is_an_error(lake: Lake, spark: SparkSession, name: str) 
     place.write_bytes(data)
     with pytest.raises(Exception, match=r"ends too soon|Error while reading file|FAILED_READ_FILE"):
         spark.sql(f"SELECT sum(i) FROM {name}").collect()
+
+
+@pytest.mark.usefixtures("found")
+def test_a_file_that_is_missing_is_told_as_one(lake: Lake, spark: SparkSession, name: str) -> None:
+    table = filled(lake, name, "STRING", ["a", "b"])
+    take(table, ["a"])
+    Path(table.location, "data", "there.parquet").unlink()
+    for columns in ("i", "i, k"):
+        with pytest.raises(Exception, match="FILE_NOT_EXIST"):
+            spark.sql(f"SELECT {columns} FROM {name}").collect()

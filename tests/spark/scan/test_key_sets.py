@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
+from frazil.iceberg.table import IcebergTable
+from frazil.model.arrow import schema_to_arrow
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
-    from frazil.iceberg.table import IcebergTable
     from frazil.lake import Lake
 
 MANY = 40_000
@@ -110,6 +114,53 @@ def test_rows_that_a_limit_left_unread_are_not_taken_for_rows_without_keys(
     assert all(bitmap.getCardinality() == 1 for bitmap in found.kept().values())
     assert spark.sql(f"SELECT i FROM {name} WHERE i < 0 OR i = 49999").count() == 1
     assert spark.sql(f"SELECT count(i), min(i), max(i) FROM {name}").collect()[0] == (50_000, -1, 49_998)
+
+
+DEFAULTS: dict[str, tuple[str, Any, str]] = {
+    "INT": ("7", 7, "CAST(i AS INT)"),
+    "BIGINT": ("7", 7, "CAST(i AS BIGINT)"),
+    "STRING": ("'x'", "x", "CAST(i AS STRING)"),
+    "DATE": ("DATE'2026-01-02'", date(2026, 1, 2), "DATE_ADD(DATE'2000-01-01', i)"),
+    "BOOLEAN": ("true", True, "false"),
+    "DECIMAL(20, 2)": ("1.50", Decimal("1.50"), "CAST(i AS DECIMAL(20, 2))"),
+    "BINARY": ("X'0102'", b"\1\2", "CAST(CAST(i AS STRING) AS BINARY)"),
+}
+CHANGES = ("", "ALTER TABLE {} RENAME COLUMN k TO other", "ALTER TABLE {} DROP COLUMN k")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("taken", ["default", "null"])
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_a_key_is_its_default_in_files_that_are_older_than_its_column(
+    lake: Lake, spark: SparkSession, name: str, found: Any, kind: str, taken: str, change: str
+) -> None:
+    """Also if nobody selects it, and whoever asks first; compaction and conversion are as right as queries."""
+    literal, value, other = DEFAULTS[kind]
+    spark.sql(f"CREATE TABLE {name} (i INT) TBLPROPERTIES ('format-version' = '3')")
+    spark.sql(f"INSERT INTO {name} VALUES (1), (2)")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN k {kind} DEFAULT {literal}")
+    spark.sql(f"INSERT INTO {name} SELECT i, {other} FROM VALUES (3) AS (i)")
+    spark.sql(f"INSERT INTO {name} VALUES (4, {literal}), (5, NULL)")
+    table = lake.table(name.removeprefix("lake."))
+    assert isinstance(table, IcebergTable)
+    kept = pa.schema([("k", schema_to_arrow(table.schema).field("k").type), ("i", pa.int32())])
+    row = {"k": value if taken == "default" else None, "i": 99}
+    table.upsert(pa.Table.from_pylist([row], kept), keys=["k"])
+    left = [3, 5, 99] if taken == "default" else [1, 2, 3, 4, 99]
+    if change:
+        spark.sql(change.format(name))
+
+    def numbers() -> list[int]:
+        return sorted(row.i for row in spark.sql(f"SELECT i FROM {name}").collect())
+
+    assert numbers() == left == sorted(table.refresh().scan(columns=["i"]).to_arrow()["i"].to_pylist())
+    assert sorted(row.i for row in spark.sql(f"SELECT * FROM {name}").collect()) == left
+    found.clear()
+    assert spark.sql(f"SELECT sum(i), count(*) FROM {name}").collect()[0] == (sum(left), len(left))
+    spark.sql(f"CALL lake.system.convert_equality_deletes('{name}')")
+    assert numbers() == left
+    spark.sql(f"CALL lake.system.rewrite_data_files('{name}', options => map('rewrite-all', 'true'))")
+    assert numbers() == left
 
 
 def _table(table: IcebergTable, keys: Any, numbers: Any) -> pa.Table:

@@ -128,7 +128,7 @@ public class FrazilReader extends scala.runtime.AbstractFunction1 implements jav
     for (int m = 0; m < keys.length; m++) if (keys[m].columns.length > 1 || pageIds[keys[m].columns[0]] != id) return null;
     if (id < 0) return null;
     try { return (FrazilVector) (Object) FrazilKeyPages.open(file, ((org.apache.spark.util.SerializableConfiguration) settings.value()).value(), keys, id, sequence);
-    } catch (java.io.IOException e) { throw new java.io.UncheckedIOException(e); } }
+    } catch (java.io.IOException e) { Platform.throwException(e); return null; } }   // as it is: Spark knows a missing file by it
 }
 
 /** Which rows of what a task reads of a file have keys that are deleted. Neither files nor keys ever change: who reads them again need not look at keys. */
@@ -265,7 +265,7 @@ public class FrazilKeys implements java.io.Serializable {
     if (ints(t) || digits <= 9) ints(v, h, b.numRows(), v.hasNull());
     else if (longs(t) || digits <= 18 || t.typeName().startsWith("time(")) longs(v, h, b.numRows(), v.hasNull());
     else if ((t instanceof StringType || t instanceof BinaryType) && v instanceof WritableColumnVector) bytes((WritableColumnVector) v, words, h, b.numRows(), v.hasNull());
-    else for (int i = 0; i < b.numRows(); i++) h[i] = mix(h[i], of(b.getRow(i).get(column, t))); }
+    else for (int i = 0; i < b.numRows(); i++) h[i] = mix(h[i], v.isNullAt(i) ? NULL : of(b.getRow(i).get(column, t))); }
   static void ints(ColumnVector v, long[] h, int n, boolean nulls) { for (int i = 0; i < n; i++) h[i] = mix(h[i], nulls && v.isNullAt(i) ? NULL : v.getInt(i)); }
   static void longs(ColumnVector v, long[] h, int n, boolean nulls) { for (int i = 0; i < n; i++) h[i] = mix(h[i], nulls && v.isNullAt(i) ? NULL : v.getLong(i)); }
   /** No object is made for a row: the bytes of a batch are in one place, and a word of a dictionary is hashed once. */

@@ -49,12 +49,16 @@ public class FrazilKeyPages extends FrazilVector implements org.apache.spark.uti
     HadoopReadOptions.Builder options = HadoopReadOptions.builder(conf, part.toPath());
     options.withRange(part.start(), part.start() + part.length());   // the row groups that Spark's reader takes for the same part
     ParquetFileReader file = new ParquetFileReader(HadoopInputFile.fromPath(part.toPath(), conf), options.build());
-    Type found = column(file.getFileMetaData().getSchema(), id);
-    if (found == null || !known(file.getRowGroups(), found.getName())) { file.close(); return null; }
-    MessageType asked = new MessageType("keys", new Type[] {found});
-    file.setRequestedSchema(asked);
-    opened.incrementAndGet();
-    return new FrazilKeyPages(sets, sequence, file, (ColumnDescriptor) asked.getColumns().get(0)); }
+    FrazilKeyPages made = null;
+    try {
+      Type found = column(file.getFileMetaData().getSchema(), id);
+      if (found != null && known(file.getRowGroups(), found.getName())) {
+        MessageType asked = new MessageType("keys", new Type[] {found});
+        file.setRequestedSchema(asked);
+        made = new FrazilKeyPages(sets, sequence, file, (ColumnDescriptor) asked.getColumns().get(0));
+        opened.incrementAndGet(); }
+    } finally { if (made == null) file.close(); }
+    return made; }
   static Type column(MessageType schema, int id) {
     Type found = null;
     for (int i = 0; i < schema.getFieldCount(); i++) {
@@ -78,7 +82,7 @@ public class FrazilKeyPages extends FrazilVector implements org.apache.spark.uti
     if (to < done - 1L) throw new IllegalStateException("keys are found in the order of rows");
     try {
       while (done < to) { prior = last; last = new long[1024]; done++; fill(last); }
-    } catch (IOException e) { throw new java.io.UncheckedIOException(e); }
+    } catch (IOException e) { Platform.throwException(e); }
     block = to; bits = to == done ? last : prior; }
   void fill(long[] gone) throws IOException {
     for (int from = 0; from < 65536;) {

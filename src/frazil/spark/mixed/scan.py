@@ -87,7 +87,7 @@ def _obstacle(source: MixedSource, stores: Stores, *, jvm_reads: bool) -> str | 
     if "_metadata" in {field.name.lower() for field in source.schema.fields}:
         return "a column is named _metadata, as Spark's own"
     if source.changes.deletes and key_fields(source.base.metadata, source.keys) is None:
-        return "its key has floating numbers"
+        return "its key has floating numbers, or a default that Spark does not fill in"
     found = (obstacle(state.metadata, source.schema, stores.dialect) for state in (source.base, source.change))
     return next(filter(None, found), None)
 

@@ -114,19 +114,21 @@ class NativeColumns:
         self.select.append([wanted.name, None, f"if({first} IS NULL, NULL, {kept})"])
 
     def keys(self, fields: Mapping[int, NestedField]) -> tuple[dict[int, KeyColumn], dict[str, Any]]:
-        """The columns that equality deletes compare, by field id, and their Spark schema."""
+        """The columns that equality deletes compare, by field id, and their Spark schema.
+
+        They are those of the relation, with their defaults: a key is read from files that may be older than its column.
+        """
         found: dict[int, KeyColumn] = {}
         kinds = []
         for place, (number, column) in enumerate(fields.items()):
             if number in self.identity:
-                name, type_ = self._identity(number), self._told[number].type
+                kind = NestedField(number, self._identity(number), self._told[number].type)
             else:
                 if number not in self._stored:  # dropped since
                     self._extra[number] = replace(stored_key(column), name=f"{self._prefix}key_{number}")
-                stored = self._stored.get(number) or self._extra[number]
-                name, type_ = stored.name, stored.type
-            found[number] = KeyColumn(place, type_)
-            kinds.append(NestedField(number, name, type_))
+                kind = self._stored.get(number) or self._extra[number]
+            found[number] = KeyColumn(place, kind.type)
+            kinds.append(kind)
         return found, nullable(spark_struct(Schema(tuple(kinds)), field_ids=True, dialect=self.dialect))
 
     def data_struct(self) -> dict[str, Any]:

@@ -188,18 +188,20 @@ def key_fields(metadata: TableMetadata, equality_ids: Iterable[int]) -> dict[int
     """The columns that equality deletes compare, from any schema; None if Spark's reader cannot compare one."""
     top = {field.id for schema in metadata.schemas for field in schema.fields}
     found = {number: field_in_any_schema(metadata, number) for number in sorted(equality_ids)}
-    fields = {number: field for number, field in found.items() if field is not None and _is_comparable(field.type)}
+    fields = {number: field for number, field in found.items() if field is not None and _is_comparable(field)}
     return fields if len(fields) == len(found) and all(number in top for number in fields) else None
 
 
 def stored_key(field: NestedField) -> NestedField:
-    """A key column as files have it."""
+    """A key column as files have it, with what it is in those that have it not."""
     type_ = _UUID_BYTES if isinstance(field.type, UuidType) else field.type
-    return replace(without_defaults(field), type=type_, required=False)
+    return replace(field, type=type_, required=False, write_default=None, doc=None)
 
 
-def _is_comparable(type_: Type) -> bool:
-    return type_.is_primitive and not isinstance(type_, UnknownType | FloatType | DoubleType)
+def _is_comparable(field: NestedField) -> bool:
+    if field.initial_default is not None and not _default_is_told(field.type):
+        return False
+    return field.type.is_primitive and not isinstance(field.type, UnknownType | FloatType | DoubleType)
 
 
 # Values
