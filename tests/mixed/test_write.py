@@ -162,6 +162,17 @@ def test_an_old_row_that_is_not_told_is_found_in_any_partition() -> None:
 
 
 @pytest.mark.parametrize("how", PARTITIONINGS)
+def test_changes_that_come_twice_make_no_row_twice_in_a_table_that_upserts(how: Any) -> None:
+    """An old row that is told may be none any more: it went when the change came first."""
+    table = new_table(properties={"write.upsert.enabled": "true"}, **how)
+    table.append([row(8), row(9)])
+    told = changes(("-U", row(8)), ("+U", row(8, "b", "us")))
+    for _ in range(2):
+        table.ingest(told)
+        assert rows_of(table) == [row(8, "b", "us"), row(9)]
+
+
+@pytest.mark.parametrize("how", PARTITIONINGS)
 def test_a_delete_may_tell_the_key_alone(how: Any) -> None:
     table = new_table(**how)
     table.append([row(1), row(2, region="us"), row(3, region=None), row(4)])

@@ -36,6 +36,8 @@ def key_writer(metadata: TableMetadata, store: Store, keys: Sequence[str] | None
         raise InvalidArgument(f"keys is {keys!r}, not a list", hint=f"give [{keys!r}]")
     schema = metadata.current_schema
     ids = list(schema.identifier_field_ids) if keys is None else [schema.find(name).id for name in keys]
+    if len(set(ids)) < len(ids):
+        raise InvalidArgument(f"a column is named twice in keys: {', '.join(keys or ())}", hint="name each once")
     if not ids:
         raise InvalidArgument("no key columns", hint="name them, or set the table's identifier fields")
     for spec in metadata.partition_specs:

@@ -57,11 +57,11 @@ class ToldChanges:
         return found[len(before) :]
 
 
-def tells_old_rows(actions: Actions, keys: Sequence[pa.Array], *, upsert: bool) -> bool:
+def tells_old_rows(actions: Actions, keys: Sequence[pa.Array]) -> bool:
     """Whether changes tell of all rows that go how they were, and so in which partition: there are updates with their
     old rows, and rows that are new. Of a delete nobody knows: it may tell the key alone.
     """
-    if (actions == Operation.DELETE).any() or (upsert and (actions == Operation.INSERT).any()):
+    if (actions == Operation.DELETE).any():
         return False
     pairs = (_previous(actions) == Operation.UPDATE_BEFORE) & equals_previous([comparable(key) for key in keys])
     return bool(pairs[actions == Operation.UPDATE_AFTER].all())

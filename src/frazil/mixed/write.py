@@ -134,7 +134,7 @@ class ChangeJob:
         if len(actions) != given.num_rows:
             raise InvalidArgument("rows and operations differ in number", hint="give each row its operation")
         keys = self._key_columns(given)
-        if not (self.knows_partition or tells_old_rows(actions, keys, upsert=upsert)):
+        if not self.knows_partition and (upsert or not tells_old_rows(actions, keys)):  # a change may come twice
             last = last_of_keys(keys)
             comes = given.take(pa.array(last[arrivals(actions[last])]))
             return self._run_reading(lambda: [*_deletes(self._with_keys(given)), *_inserts(comes)])

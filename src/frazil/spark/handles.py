@@ -287,8 +287,8 @@ class TableHandle(ABC):
         self._refuse("cannot be altered")
 
     def evolved(self, bridge: Bridge, changes: Sequence[Change]) -> TableHandle:
-        """The table with columns that a command needs: committed with its rows where a format can, else at once."""
-        return self.alter(bridge, changes)
+        """The table with columns that a command WITH SCHEMA EVOLUTION needs."""
+        self._refuse("takes no columns from a command")
 
     def execute(self, bridge: Bridge, change: grammar.Change | grammar.AlterColumn) -> None:
         """A statement of our own grammar."""

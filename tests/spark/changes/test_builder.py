@@ -10,7 +10,7 @@ import pytest
 
 import frazil
 from frazil import col
-from frazil.errors import ColumnNotFound, CommitConflict, FrazilError, InvalidArgument
+from frazil.errors import ColumnNotFound, CommitConflict, FrazilError, InvalidArgument, InvalidExpression, Unsupported
 from frazil.iceberg.transaction import Transaction
 
 needs_evolution = pytest.mark.skipif(pyspark.__version__ < "4.1", reason="no MERGE WITH SCHEMA EVOLUTION before 4.1")
@@ -366,3 +366,82 @@ def test_a_merge_of_something_else_is_refused(spark, table, source, on):
 def test_keys_are_a_list(table):
     with pytest.raises(InvalidArgument, match=r"\['id'\]"):
         table.upsert([{"id": 1}], keys="id")
+
+
+def numbered(lake, name):
+    table = lake.create_table(name.removeprefix("lake."), "id INT, price INT")
+    table.append([{"id": i, "price": i} for i in range(5)])
+    return table
+
+
+@pytest.mark.parametrize("end", ["-- the new price", "/* the new price */"])
+def test_a_comment_ends_with_its_value(spark, lake, name, end):
+    """The condition and the clauses that come after it still hold."""
+    table = numbered(lake, name)
+    assert table.update({"price": f"100 {end}", "id": "id"}, f"id = 1 {end}").rows_updated == 1
+    merge = table.refresh().merge(
+        [{"id": 3, "price": 1}, {"id": 77, "price": 7}, {"id": 78, "price": 8}], f"t.id = s.id {end}"
+    )
+    merge = merge.when_matched_update({"price": f"5 {end}"}, f"true {end}")
+    merge = merge.when_not_matched_insert({"id": f"s.id {end}", "price": f"s.price {end}"}, f"s.id = 77 {end}")
+    merge.execute()
+    rows = {row["id"]: row["price"] for row in table.refresh().scan().to_arrow().to_pylist()}
+    assert rows == {0: 0, 1: 100, 2: 2, 3: 5, 4: 4, 77: 7}
+
+
+@pytest.mark.parametrize("value", ["9 WHERE id = 4 --", "1, id = 7", "", "1 /*", "id <"])
+def test_more_than_an_expression_is_refused(spark, lake, name, value):
+    table = numbered(lake, name)
+    before = table.current_snapshot.snapshot_id
+    source = [{"id": 3, "price": 1}]
+    for refused in (
+        lambda: table.update({"price": value}, "id = 3"),
+        lambda: table.update({"price": 1}, value),
+        lambda: table.merge(source, "id").when_matched_update({"price": value}).execute(),
+        lambda: table.merge(source, "id").when_matched_delete(value).execute(),
+        lambda: table.merge(source, "id").when_not_matched_insert({"id": value}).execute(),
+    ):
+        with pytest.raises((InvalidExpression, InvalidArgument)):
+            refused()
+    assert table.refresh().current_snapshot.snapshot_id == before
+
+
+@needs_evolution
+def test_numbers_of_python_widen_no_column(spark, lake, name):
+    table = lake.create_table(name.removeprefix("lake."), "id INT, f FLOAT, big INT")
+    table.append([{"id": 1, "f": 1.5, "big": 1}])
+    row = {"id": 1, "f": 2.5, "big": 2**40, "new": "x"}
+    table.merge([row], "id").when_matched_update_all().with_schema_evolution().execute()
+    table.refresh()
+    assert [str(field.type) for field in table.schema.fields] == ["int", "float", "long", "string"]
+    assert table.scan().to_arrow().to_pylist() == [row]
+
+
+@needs_evolution
+@pytest.mark.parametrize("made", ["USING lance", "PRIMARY KEY (id) USING mixed"])
+def test_a_table_that_cannot_evolve_says_so(spark, lake, name, made):
+    """Spark alone would leave the new columns out, and say nothing."""
+    spark.sql(f"CREATE TABLE {name} {made} AS SELECT id, 1 AS v FROM range(3)")
+    source = "(SELECT 1L AS id, 5 AS v, 'new' AS n)"
+    with pytest.raises(Unsupported, match="takes no columns by MERGE WITH SCHEMA EVOLUTION"):
+        spark.sql(
+            f"MERGE WITH SCHEMA EVOLUTION INTO {name} t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *"
+        )
+    merge = lake.table(name.removeprefix("lake.")).merge(spark.sql(source[1:-1]), "id")
+    with pytest.raises(Unsupported, match="takes no columns"):
+        merge.with_schema_evolution().when_matched_update_all().execute()
+    assert spark.table(name).columns == ["id", "v"]
+    assert spark.sql(f"SELECT sum(v) FROM {name}").collect()[0][0] == 3
+
+
+@needs_evolution
+def test_columns_come_with_the_rows_of_a_mixed_table_without_a_key(spark, lake, name):
+    spark.sql(f"CREATE TABLE {name} USING mixed AS SELECT id, 1 AS v FROM range(3)")
+    merge = f"MERGE WITH SCHEMA EVOLUTION INTO {name} t USING new s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *"
+    spark.sql("SELECT 1L AS id, 5 AS v, 'new' AS n FROM range(2)").createOrReplaceTempView("new")
+    with pytest.raises(FrazilError):  # two rows match one
+        spark.sql(merge)
+    assert spark.table(name).columns == ["id", "v"]
+    spark.sql("SELECT 1L AS id, 5 AS v, 'new' AS n").createOrReplaceTempView("new")
+    spark.sql(merge)
+    assert sorted(map(tuple, spark.table(name).collect())) == [(0, 1, None), (1, 5, "new"), (2, 1, None)]

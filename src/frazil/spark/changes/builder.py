@@ -7,14 +7,14 @@ for themselves.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from frazil import ambient
-from frazil.errors import InvalidArgument
+from frazil.errors import InvalidArgument, InvalidExpression
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.rewritten import ConvertedDeleteFiles, RewrittenDataFiles, RewrittenDeleteFiles
 from frazil.iceberg.row_changes import RowChanges
@@ -47,10 +47,9 @@ def update_rows(
     table: AnyTable, values: Values, where: str | Expression | None, spark: SparkSession | None, branch: str
 ) -> RowChanges:
     """UPDATE."""
-    condition = "" if where is None else f" WHERE {condition_sql(where, table.schema)}"
-    return Statement(
-        table, f"UPDATE {{t}} AS t SET {_assignments(values, table.schema)}{condition}", spark, branch
-    ).execute()
+    conditions = () if where is None else (condition_sql(where, table.schema),)
+    text = " WHERE ".join([f"UPDATE {{t}} AS t SET {_assignments(values, table.schema)}", *conditions])
+    return Statement(table, text, spark, branch, (*_texts(values), *conditions)).execute()
 
 
 def delete_on_spark(table: AnyTable, where: str | Expression, spark: SparkSession, branch: str) -> RowChanges:
@@ -65,7 +64,8 @@ def filter_on_spark(table: AnyTable, where: str, spark: SparkSession, branch: st
 
 
 def _deletion(table: AnyTable, where: str | Expression, spark: SparkSession, branch: str) -> Statement:
-    return Statement(table, f"DELETE FROM {{t}} AS t WHERE {condition_sql(where, table.schema)}", spark, branch)
+    condition = condition_sql(where, table.schema)
+    return Statement(table, f"DELETE FROM {{t}} AS t WHERE {condition}", spark, branch, (condition,))
 
 
 def compact(
@@ -114,12 +114,13 @@ def rewrite_deletes_on_spark(
 
 @dataclass(frozen=True)
 class Statement:
-    """SQL text in which `{t}` stands for a table."""
+    """SQL text in which `{t}` stands for a table. `parts` of it were given, and are to be an expression each."""
 
     table: AnyTable
     text: str
     spark: SparkSession | None = None
     branch: str = MAIN
+    parts: tuple[str, ...] = ()
 
     def execute(self) -> RowChanges:
         """Carry it out. If there is nothing to change, what the table has become since it was loaded is looked at."""
@@ -146,12 +147,29 @@ class Statement:
     def command(self) -> Iterator[Command]:
         """The statement as Spark understands it, not carried out."""
         session = self._session
+        _check_expressions(session, self.parts)
         bridge = any_bridge(session)
         with bridge.tables.held(lambda: handle_on(self.table, self.branch, session)) as name:
             target = ".".join(map(quoted_name, (bridge.name, HELD, name)))
             text = self.text.replace("{t}", target, 1)
             key, node = bridge.classes.FrazilRunner.about(session._jsparkSession, text)
             yield Command(bridge, bridge.handle(key), session, node)
+
+
+def _check_expressions(spark: SparkSession, parts: Sequence[str]) -> None:
+    """What is put into a statement must not be more than an expression: the rest would change what is said."""
+    from pyspark.errors import ParseException
+
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    for part in parts:
+        try:
+            parser.parseExpression(part)
+        except ParseException as error:
+            told = str(error).strip().splitlines()[0]
+            raise InvalidExpression(
+                f"{part!r} is no expression: {told}",
+                hint="give one expression of Spark's SQL",
+            ) from None
 
 
 def any_bridge(spark: SparkSession) -> Bridge:
@@ -170,11 +188,12 @@ class Merge:
     spark: SparkSession | None = None
     branch: str = MAIN
     clauses: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     evolves: bool = False
 
     def when_matched_update(self, values: Values, condition: str | None = None) -> Merge:
         """Update rows that match."""
-        return self._when("MATCHED", condition, f"UPDATE SET {_assignments(values, self.table.schema)}")
+        return self._when("MATCHED", condition, f"UPDATE SET {_assignments(values, self.table.schema)}", values)
 
     def when_matched_update_all(self, condition: str | None = None) -> Merge:
         """Update all columns of rows that match, by the source's columns of the same names."""
@@ -187,9 +206,8 @@ class Merge:
     def when_not_matched_insert(self, values: Values, condition: str | None = None) -> Merge:
         """Insert rows of the source that match none."""
         names = ", ".join(map(quoted_name, values))
-        return self._when(
-            "NOT MATCHED", condition, f"INSERT ({names}) VALUES ({', '.join(map(_sql, values.values()))})"
-        )
+        given = ", ".join(f"{_sql(value)}\n" for value in values.values())
+        return self._when("NOT MATCHED", condition, f"INSERT ({names}) VALUES ({given})", values)
 
     def when_not_matched_insert_all(self, condition: str | None = None) -> Merge:
         """Insert rows of the source that match none, by their columns of the same names."""
@@ -197,7 +215,8 @@ class Merge:
 
     def when_not_matched_by_source_update(self, values: Values, condition: str | None = None) -> Merge:
         """Update rows of the table that no row of the source matches."""
-        return self._when("NOT MATCHED BY SOURCE", condition, f"UPDATE SET {_assignments(values, self.table.schema)}")
+        action = f"UPDATE SET {_assignments(values, self.table.schema)}"
+        return self._when("NOT MATCHED BY SOURCE", condition, action, values)
 
     def when_not_matched_by_source_delete(self, condition: str | None = None) -> Merge:
         """Delete rows of the table that no row of the source matches."""
@@ -217,11 +236,12 @@ class Merge:
         with self._statement() as statement:
             statement.explain(mode)
 
-    def _when(self, when: str, condition: str | None, action: str) -> Merge:
+    def _when(self, when: str, condition: str | None, action: str, values: Values | None = None) -> Merge:
         if not isinstance(condition, str | None):
             raise InvalidArgument(f"{condition!r} is no condition", hint="give SQL text: the table is t, the source s")
-        also = "" if condition is None else f" AND ({condition})"
-        return replace(self, clauses=(*self.clauses, f"WHEN {when}{also} THEN {action}"))
+        also = "" if condition is None else f" AND ({condition}\n)"
+        parts = (*self.parts, *_texts(values or {}), *(() if condition is None else (condition,)))
+        return replace(self, clauses=(*self.clauses, f"WHEN {when}{also} THEN {action}"), parts=parts)
 
     @contextmanager
     def _statement(self) -> Iterator[Statement]:
@@ -232,9 +252,9 @@ class Merge:
         rows.createTempView(view)
         clauses = sorted(self.clauses, key=_rank)
         evolution = " WITH SCHEMA EVOLUTION" if self.evolves else ""
-        text = f"MERGE{evolution} INTO {{t}} AS t USING {view} AS s ON {self.on} {' '.join(clauses)}"
+        text = f"MERGE{evolution} INTO {{t}} AS t USING {view} AS s ON {self.on}\n{' '.join(clauses)}"
         try:
-            yield Statement(self.table, text, rows.sparkSession, self.branch)
+            yield Statement(self.table, text, rows.sparkSession, self.branch, (self.on, *self.parts))
         finally:
             rows.sparkSession.catalog.dropTempView(view)
 
@@ -263,7 +283,8 @@ def _as_frame(rows: Any, spark: SparkSession | None, schema: Schema) -> DataFram
         return frame
     session = active_session() if spark is None else spark
     if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
-        rows = _as_table(rows) if rows else schema_to_arrow(schema).empty_table()
+        known = schema_to_arrow(schema)
+        rows = _narrowed(_as_table(rows), known) if rows else known.empty_table()
     elif type(rows).__module__.partition(".")[0] not in ("pyarrow", "pandas"):
         raise InvalidArgument(
             f"{type(rows).__name__} is no source of rows", hint="give a DataFrame, an Arrow table or a list of dicts"
@@ -277,10 +298,27 @@ def _as_table(rows: list[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist([{**dict.fromkeys(names), **rows[0]}, *rows[1:]])
 
 
+def _narrowed(rows: pa.Table, known: pa.Schema) -> pa.Table:
+    """Numbers as wide as the table's, where they fit: Python has one kind, by which no column is to be widened."""
+    wanted = {field.name.lower(): field.type for field in known}
+    numbers = (pa.types.is_integer, pa.types.is_floating)
+    for place, name in enumerate(rows.schema.names):
+        column, kind = rows.column(place), wanted.get(name.lower())
+        if kind is not None and any(is_of(column.type) and is_of(kind) for is_of in numbers):
+            with suppress(pa.ArrowInvalid):  # too large: Spark says so, or the column is to become wider
+                rows = rows.set_column(place, name, column.cast(kind))
+    return rows
+
+
 def _assignments(values: Values, schema: Schema) -> str:
     if not values:
         raise InvalidArgument("no column is given a value", hint="give {'column': 'expression'}")
-    return ", ".join(f"{_assigned(name, schema)} = {_sql(value)}" for name, value in values.items())
+    # each on a line of its own, as a value may end with a comment
+    return ", ".join(f"{_assigned(name, schema)} = {_sql(value)}\n" for name, value in values.items())
+
+
+def _texts(values: Values) -> Iterator[str]:
+    return (value for value in values.values() if isinstance(value, str))
 
 
 def _assigned(name: str, schema: Schema) -> str:

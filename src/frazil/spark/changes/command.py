@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.errors import InvalidArgument, Unsupported
 from frazil.model.expressions import Expression
 from frazil.spark.changes.once import made_once
-from frazil.spark.describe import describe
+from frazil.spark.describe import EVOLUTION, describe
 from frazil.spark.plans import frame_of
 from frazil.spark.scan.filters import exact_row_filter, row_filter, wider_row_filter
 
@@ -53,16 +53,26 @@ class Command:
 
     def check(self) -> None:
         """Refuse what this Spark cannot do, and tables whose columns hide what rows are changed by."""
-        if self.kind == "merge" and self.node.withSchemaEvolution() and not self.bridge.dialect.schema_evolution:
-            raise Unsupported(
-                f"Spark {self.spark.version} has no MERGE WITH SCHEMA EVOLUTION",
-                hint="add the columns by ALTER TABLE first, or use Spark 4.1",
-            )
+        if self.kind == "merge" and self.node.withSchemaEvolution():
+            self._check_evolution()
         clash = [column.name for column in self.handle.schema.fields if column.name.lower() in _HIDDEN]
         if clash:
             raise InvalidArgument(
                 f"column {clash[0]!r} of {self.handle.name} hides the metadata column by which rows are changed",
                 hint="rename it",
+            )
+
+    def _check_evolution(self) -> None:
+        """Where nothing evolves Spark would leave out the columns that are new, and say nothing."""
+        if not self.bridge.dialect.schema_evolution:
+            raise Unsupported(
+                f"Spark {self.spark.version} has no MERGE WITH SCHEMA EVOLUTION",
+                hint="add the columns by ALTER TABLE first, or use Spark 4.1",
+            )
+        if EVOLUTION not in self.handle.capabilities(self.bridge.dialect):
+            raise Unsupported(
+                f"{self.handle.name} takes no columns by MERGE WITH SCHEMA EVOLUTION",
+                hint="add them by ALTER TABLE first",
             )
 
     def depends_on(self) -> Expression:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from frazil.catalog.next_metadata import read_state
-from frazil.errors import NotFound, TableNotFound
+from frazil.errors import TableNotFound
 from frazil.iceberg.table import IcebergTable
 from frazil.spark.formats import Format
 from frazil.spark.handles import TableHandle
-from frazil.spark.iceberg.handle import IcebergHandle, current
+from frazil.spark.iceberg.handle import IcebergHandle, current, refuse_forgotten
 from frazil.spark.paths import create_at, is_path, open_iceberg, stage_at
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ class IcebergFormat(Format):
         return current(table)
 
     def again(self, lake: Lake, key: Mapping[str, Any]) -> TableHandle:
-        if key["evolution"]:
-            raise NotFound(f"the columns that {key['name']} was to get are forgotten", hint="run the statement again")
+        refuse_forgotten(key)
         catalog, name = lake.catalog, key["name"]
         state = read_state(catalog.store, key["metadata"])
         committer = open_iceberg(catalog.store, name)._committer if is_path(name) else catalog.committer(name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from frazil.catalog.folders import remove_empty_folder
 from frazil.catalog.formats import ICEBERG
-from frazil.errors import CommitFailed, InvalidArgument
+from frazil.errors import CommitFailed, InvalidArgument, NotFound
 from frazil.iceberg.read import METADATA_COLUMNS
 from frazil.iceberg.scan import choose_snapshot
 from frazil.iceberg.snapshot import Snapshot
@@ -261,6 +261,12 @@ class IcebergHandle(TableHandle):
 def current(table: IcebergTable) -> IcebergHandle:
     """The table as it is now."""
     return IcebergHandle(table, table.schema, table.current_snapshot)
+
+
+def refuse_forgotten(key: Mapping[str, Any]) -> None:
+    """NotFound if a key is of a table with columns that were only planned."""
+    if key["evolution"]:
+        raise NotFound(f"the columns that {key['name']} was to get are forgotten", hint="run the statement again")
 
 
 def on_branch(table: IcebergTable, branch: str) -> IcebergHandle:

@@ -21,7 +21,7 @@ from frazil.model.transforms import (
     VoidTransform,
 )
 from frazil.model.types import StructType, Type
-from frazil.spark.describe import READ, SHOWN, STREAM, WRITE, quoted_name
+from frazil.spark.describe import EVOLUTION, READ, SHOWN, STREAM, WRITE, quoted_name
 from frazil.spark.types import Dialect, spark_type
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def capabilities(handle: IcebergHandle, dialect: Dialect) -> list[str]:
     if handle.branch is None:
         return list(READ)
     anything = handle.table.metadata.property_reader.get(props.ACCEPT_ANY_SCHEMA)
-    more = {"ACCEPT_ANY_SCHEMA": anything, "AUTOMATIC_SCHEMA_EVOLUTION": dialect.schema_evolution}
+    more = {"ACCEPT_ANY_SCHEMA": anything, EVOLUTION: dialect.schema_evolution}
     return [*READ, *WRITE, *STREAM, *(name for name, has in more.items() if has)]
 
 

@@ -20,7 +20,7 @@ from frazil.model.schema import Schema
 from frazil.spark.describe import READ, WRITE
 from frazil.spark.handles import MAIN, Asked, Change, TableHandle, number_of
 from frazil.spark.iceberg import shown
-from frazil.spark.iceberg.handle import IcebergHandle
+from frazil.spark.iceberg.handle import IcebergHandle, refuse_forgotten
 from frazil.spark.mixed.shown import shown_properties
 from frazil.spark.types import spark_type
 
@@ -319,9 +319,6 @@ class UnkeyedHandle(IcebergHandle):
         MixedAlteration(bridge, self.mixed).run(changes)
         return unkeyed(self.mixed)
 
-    def evolved(self, bridge: Bridge, changes: Sequence[Change]) -> IcebergHandle:
-        return self.alter(bridge, changes)
-
     def drop_partitions(self, wanted: Sequence[Mapping[str, str | None]], *, if_exists: bool) -> None:
         from frazil.spark.mixed.partitions import drop_partitions
 
@@ -366,6 +363,7 @@ def again(handle: MixedHandle | UnkeyedHandle, key: Mapping[str, Any]) -> TableH
 
 
 def _unkeyed_again(handle: UnkeyedHandle, key: Mapping[str, Any]) -> TableHandle:
+    refuse_forgotten(key)
     metadata = handle.table.metadata
     schema = metadata.schema(key["schema"]) if key["kind"] != "metadata" else None
     if schema is None:

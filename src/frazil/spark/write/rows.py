@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.iceberg.actions.update_schema import UpdateSchema
-    from frazil.iceberg.table import Changes
+    from frazil.iceberg.changes import Changes
 
 _WRONG_TYPE = "INVALID_COLUMN_OR_FIELD_DATA_TYPE"
 
