@@ -195,7 +195,9 @@ class TableHandle(ABC):
         """A branch; a tag of that name is refused."""
         found = self.at_ref(name)
         if found.branch is None:
-            raise InvalidArgument(f"{name!r} is a tag of {self.name}, not a branch", hint=f"ask for tag {name}")
+            raise InvalidArgument(
+                f"{name!r} is a tag of {self.name}, not a branch", hint=f"write to a branch, or read the tag {name}"
+            )
         return found
 
     def at_tag(self, name: str) -> Self:

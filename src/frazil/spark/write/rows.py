@@ -76,7 +76,8 @@ def check_columns(given: Sequence[SparkJson], schema: Schema, sensitive: bool, c
         place = places.get(name if sensitive else name.lower())
         if place is None:
             raise InvalidArgument(
-                f"the table has no column {name!r}", hint="leave it out, or write with the option mergeSchema"
+                f"the table has no column {name!r}",
+                hint="leave it out, or add it by ALTER TABLE; appends take the option mergeSchema",
             )
         if check_order and place < last:
             raise InvalidArgument(
