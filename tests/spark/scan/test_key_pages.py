@@ -30,6 +30,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "dictionary that becomes too large": {"dictionary_pagesize_limit": 20_000},
     "small pages": {"use_dictionary": False, "data_page_size": 777},
     "uncompressed": {"use_dictionary": False, "compression": "none"},
+    "compressed by zstd": {"use_dictionary": False, "compression": "zstd", "data_page_size": 5_000},
+    "compressed by zstd, dictionary and second kind of pages": {"compression": "zstd", "data_page_version": "2.0"},
+    "compressed by gzip": {"use_dictionary": False, "compression": "gzip"},
     "row groups of odd sizes": {"use_dictionary": False, "row_group_size": 40_001},
     "deltas, which are Spark's to read": {"use_dictionary": False, "column_encoding": {"k": "DELTA_BYTE_ARRAY"}},
     "lengths apart, which are Spark's to read": {

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.*;
+import com.github.luben.zstd.Zstd;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.parquet.HadoopReadOptions;
 import org.apache.parquet.bytes.BytesInput;
@@ -12,6 +13,8 @@ import org.apache.parquet.column.ColumnDescriptor;
 import org.apache.parquet.column.Encoding;
 import org.apache.parquet.column.page.*;
 import org.apache.parquet.column.values.rle.RunLengthBitPackingHybridDecoder;
+import org.apache.parquet.compression.CompressionCodecFactory;
+import org.apache.parquet.hadoop.CodecFactory;
 import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.metadata.*;
 import org.apache.parquet.hadoop.util.HadoopInputFile;
@@ -32,7 +35,7 @@ public class FrazilKeyPages extends FrazilVector implements org.apache.spark.uti
   public static final java.util.concurrent.atomic.AtomicLong opened = new java.util.concurrent.atomic.AtomicLong();   // files of this process
   static final List KNOWN = Arrays.asList(new Encoding[] {Encoding.PLAIN, Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY, Encoding.RLE, Encoding.BIT_PACKED});
   final FrazilKeys[] sets; final long sequence; final boolean text, nullGone; final UnsafeProjection key; final ParquetFileReader file; final ColumnDescriptor column;
-  PageReader pages; boolean[] words; byte[] bytes; int at, left; RunLengthBitPackingHybridDecoder levels, ids;   // of the row group; of the page
+  PageReader pages; boolean[] words; byte[] bytes; int at, end, left; RunLengthBitPackingHybridDecoder levels, ids;   // of the row group; of the page
   long done = -1L; long[] last = NONE, prior = NONE;        // blocks are found one after the other; a look at the end of one may be at the next
 
   FrazilKeyPages(FrazilKeys[] sets, long sequence, ParquetFileReader file, ColumnDescriptor column) {
@@ -48,6 +51,7 @@ public class FrazilKeyPages extends FrazilVector implements org.apache.spark.uti
     if (ByteOrder.nativeOrder() != ByteOrder.LITTLE_ENDIAN) return null;
     HadoopReadOptions.Builder options = HadoopReadOptions.builder(conf, part.toPath());
     options.withRange(part.start(), part.start() + part.length());   // the row groups that Spark's reader takes for the same part
+    options.withCodecFactory(new FrazilPageCodecs(conf));
     ParquetFileReader file = new ParquetFileReader(HadoopInputFile.fromPath(part.toPath(), conf), options.build());
     FrazilKeyPages made = null;
     try {
@@ -109,7 +113,7 @@ public class FrazilKeyPages extends FrazilVector implements org.apache.spark.uti
     if (page instanceof DataPageV1) {
       DataPageV1 v1 = (DataPageV1) page;
       encoding = v1.getValueEncoding();
-      bytes = v1.getBytes().toByteArray(); at = 0; levels = null;
+      take(v1.getBytes()); levels = null;
       if (column.getMaxDefinitionLevel() > 0) {
         if (v1.getDlEncoding() != Encoding.RLE) throw new ParquetDecodingException("definition levels are " + v1.getDlEncoding());
         int size = length();
@@ -120,11 +124,17 @@ public class FrazilKeyPages extends FrazilVector implements org.apache.spark.uti
       encoding = v2.getDataEncoding();
       byte[] told = v2.getDefinitionLevels().toByteArray();
       levels = column.getMaxDefinitionLevel() > 0 ? levels(told, 0, told.length) : null;
-      bytes = v2.getData().toByteArray(); at = 0; }
+      take(v2.getData()); }
     if (encoding == Encoding.PLAIN) ids = null;
     else if (!encoding.usesDictionary() || words == null) throw new ParquetDecodingException("a page of " + column + " is " + encoding);
-    else ids = at == bytes.length ? new RunLengthBitPackingHybridDecoder(0, new ByteArrayInputStream(bytes, at, 0))   // all are null
-      : new RunLengthBitPackingHybridDecoder(bytes[at] & 255, new ByteArrayInputStream(bytes, at + 1, bytes.length - at - 1)); }
+    else ids = at == end ? new RunLengthBitPackingHybridDecoder(0, new ByteArrayInputStream(bytes, at, 0))   // all are null
+      : new RunLengthBitPackingHybridDecoder(bytes[at] & 255, new ByteArrayInputStream(bytes, at + 1, end - at - 1)); }
+  /** Have bytes at hand, where they are if they are in an array. */
+  void take(BytesInput in) throws IOException {
+    ByteBuffer b = in.toByteBuffer();
+    bytes = b.hasArray() ? b.array() : in.toByteArray();
+    at = b.hasArray() ? b.arrayOffset() + b.position() : 0;
+    end = at + b.remaining(); }
   /** Which of the values of a page are there, null if they all are: that is one run, for which nothing need be asked by row. */
   RunLengthBitPackingHybridDecoder levels(byte[] told, int from, int size) {
     int run = 0, i = from, end = from + size;
@@ -136,16 +146,16 @@ public class FrazilKeyPages extends FrazilVector implements org.apache.spark.uti
   /** Which words of a dictionary are deleted. */
   boolean[] words(DictionaryPage page) throws IOException {
     if (page == null) return null;
-    bytes = page.getBytes().toByteArray(); at = 0;
+    take(page.getBytes());
     boolean[] gone = new boolean[page.getDictionarySize()];
     for (int w = 0; w < gone.length; w++) gone[w] = value();
     return gone; }
 
   int length() {
-    if (bytes.length - at < 4) throw new ParquetDecodingException("a page of " + column + " ends too soon");
+    if (end - at < 4) throw new ParquetDecodingException("a page of " + column + " ends too soon");
     int n = Platform.getInt(bytes, Platform.BYTE_ARRAY_OFFSET + at);
     at += 4;
-    if (n < 0 || n > bytes.length - at) throw new ParquetDecodingException("a page of " + column + " ends too soon");
+    if (n < 0 || n > end - at) throw new ParquetDecodingException("a page of " + column + " ends too soon");
     return n; }
   /** Whether the next value is deleted. */
   boolean value() {
@@ -165,4 +175,24 @@ public class FrazilKeyPages extends FrazilVector implements org.apache.spark.uti
   void dictionary(long[] gone, int from, int n) throws IOException {
     for (int i = from; i < from + n; i++)
       if (levels != null && levels.readInt() == 0 ? nullGone : words[ids.readInt()]) gone[i >> 6] |= 1L << i; }
+}
+
+/** Parquet's codecs, but pages of Zstandard at once and into one array: Parquet streams them through several. A page is done with when the next is asked for. */
+public class FrazilPageCodecs implements CompressionCodecFactory, CompressionCodecFactory.BytesInputDecompressor {
+  final CompressionCodecFactory others; byte[] page = new byte[0];
+  public FrazilPageCodecs(Configuration conf) { others = (CompressionCodecFactory) new CodecFactory(conf, 0); }
+  public CompressionCodecFactory.BytesInputCompressor getCompressor(CompressionCodecName name) { return others.getCompressor(name); }
+  public CompressionCodecFactory.BytesInputDecompressor getDecompressor(CompressionCodecName name) {
+    return name == CompressionCodecName.ZSTD ? (CompressionCodecFactory.BytesInputDecompressor) this : others.getDecompressor(name); }
+  public void release() { others.release(); }
+  public BytesInput decompress(BytesInput in, int size) throws IOException {
+    ByteBuffer b = in.toByteBuffer();
+    byte[] from = b.hasArray() ? b.array() : in.toByteArray();
+    if (page.length < size) page = new byte[size];
+    long made = Zstd.decompressByteArray(page, 0, size, from, b.hasArray() ? b.arrayOffset() + b.position() : 0, b.remaining());
+    if (made != size) throw new IOException("a page has " + made + " bytes where " + size + " are told");
+    return BytesInput.from(page, 0, size); }
+  public void decompress(ByteBuffer in, int length, ByteBuffer out, int size) throws IOException {
+    ByteBuffer some = (ByteBuffer) in.slice().limit(length);
+    out.put(decompress(BytesInput.from(new ByteBuffer[] {some}), size).toByteBuffer()); }
 }
