@@ -385,6 +385,8 @@ class Lake:
         try:
             state = self.catalog.load_table(name.parts)
         except TableNotFound:
+            if self._is_in_table(name):  # the folder of a store, which is no table
+                raise
             raise missing_twin(self.catalog.default_location(name.parts), "change") from None
         return self._table(name, self.catalog.committer(name.parts), state)
 
@@ -421,12 +423,16 @@ class Lake:
             return None
         return None if MIXED_STORE not in properties else change_store_of(table_name(name), properties)
 
+    def _is_in_table(self, name: TableName) -> bool:
+        """Whether what would be the namespace of a name is a table."""
+        return len(name.namespace) > 1 and self.catalog.table_exists(name.namespace)
+
     def _refuse_store(self, name: Name, done: str) -> None:
         """Unsupported for a store of a mixed table that is there: that table would be lost with it."""
         wanted = table_name(name)
         base = change_store_base(wanted)
         of: object = base if base is not None and self._change_store_of(base.parts) == wanted else None
-        if len(wanted.namespace) > 1 and self.catalog.table_exists(wanted.namespace):
+        if self._is_in_table(wanted):
             of = ".".join(wanted.namespace)
         if of is not None:
             raise Unsupported(f"{wanted} cannot be {done}: it is a store of {of}", hint=f"name {of} itself")
