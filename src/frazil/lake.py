@@ -24,14 +24,14 @@ from frazil.catalog.catalog import (
     MIXED_STORE,
     Catalog,
     Name,
-    change_store_base,
     change_store_of,
     table_exists_already,
 )
 from frazil.catalog.definition import TableDefinition, definition_of
 from frazil.catalog.formats import ICEBERG, LANCE, MIXED, Placed, check_format, refuse
+from frazil.catalog.mixed_stores import change_store_beside, is_in_table, refuse_store
 from frazil.catalog.names import TableName, table_name
-from frazil.errors import CommitFailed, FrazilError, InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
+from frazil.errors import CommitFailed, InvalidArgument, TableAlreadyExists, TableNotFound, Unsupported
 from frazil.io.store import Stores
 from frazil.locations import absolute_location, scheme_of
 
@@ -385,7 +385,7 @@ class Lake:
         try:
             state = self.catalog.load_table(name.parts)
         except TableNotFound:
-            if self._is_in_table(name):  # the folder of a store, which is no table
+            if is_in_table(self.catalog, name):  # the folder of a store, which is no table
                 raise
             raise missing_twin(self.catalog.default_location(name.parts), "change") from None
         return self._table(name, self.catalog.committer(name.parts), state)
@@ -408,38 +408,16 @@ class Lake:
 
     def drop_table(self, name: Name, *, purge: bool = False) -> None:
         """Forget a table; with `purge` delete its files too. Stores of a mixed table go with it only."""
-        self._refuse_store(name, "dropped")
-        twin = self._change_store_of(name)
+        refuse_store(self.catalog, name, "dropped")
+        twin = change_store_beside(self.catalog, name)
         self.catalog.drop_table(name, purge=purge)
         if twin is not None:
             with suppress(TableNotFound):  # somebody took it away: the table goes as it is
                 self.catalog.drop_table(twin.parts, purge=purge)
 
-    def _change_store_of(self, name: Name) -> TableName | None:
-        """The table beside this one that is a part of it."""
-        try:
-            properties = self.catalog.load_table(name).metadata.properties
-        except FrazilError:  # what cannot be read can be dropped
-            return None
-        return None if MIXED_STORE not in properties else change_store_of(table_name(name), properties)
-
-    def _is_in_table(self, name: TableName) -> bool:
-        """Whether what would be the namespace of a name is a table."""
-        return len(name.namespace) > 1 and self.catalog.table_exists(name.namespace)
-
-    def _refuse_store(self, name: Name, done: str) -> None:
-        """Unsupported for a store of a mixed table that is there: that table would be lost with it."""
-        wanted = table_name(name)
-        base = change_store_base(wanted)
-        of: object = base if base is not None and self._change_store_of(base.parts) == wanted else None
-        if self._is_in_table(wanted):
-            of = ".".join(wanted.namespace)
-        if of is not None:
-            raise Unsupported(f"{wanted} cannot be {done}: it is a store of {of}", hint=f"name {of} itself")
-
     def rename_table(self, name: Name, to: Name) -> None:
         """Give a table another name. Its files stay where they are."""
-        self._refuse_store(name, "renamed")
+        refuse_store(self.catalog, name, "renamed")
         self.catalog.rename_table(name, to)
 
     def convert_table(self, name: Name, to: str, *, spark: Any = None) -> Converted:
