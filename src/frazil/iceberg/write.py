@@ -20,7 +20,7 @@ from frazil.iceberg.entries import canonical_list
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.partition_types import partition_type
 from frazil.iceberg.scan_columns import leaf
-from frazil.io.data_files import DataFileWriter, WrittenFile, open_data_file
+from frazil.io.data_files import BATCH_ROWS, DataFileWriter, WrittenFile, open_data_file
 from frazil.io.store import Store
 from frazil.model.partition import PartitionSpec
 from frazil.model.schema import Schema
@@ -149,17 +149,17 @@ class RowWriter:
 
     def _write(self, values: tuple[Any, ...], rows: pa.Table) -> None:
         key = partition_key(values)
-        if key not in self._open:
-            self._make_room(self._most_open - 1)
-            self._open[key] = (values, self._new_file(values))
-        else:
-            self._open[key] = self._open.pop(key)  # the last one that rows came for
-        _, writer = self._open[key]
-        for batch in rows.to_batches():
+        for batch in rows.to_batches(max_chunksize=BATCH_ROWS):  # a file may be full before all rows are in it
+            if key not in self._open:
+                self._make_room(self._most_open - 1)
+                self._open[key] = (values, self._new_file(values))
+            else:
+                self._open[key] = self._open.pop(key)  # the last one that rows came for
+            _, writer = self._open[key]
             writer.write(batch)
-        if writer.reaches(self._target):
-            self._finish(*self._open.pop(key))
-        self._make_room(self._most_open)
+            if writer.reaches(self._target):
+                self._finish(*self._open.pop(key))
+            self._make_room(self._most_open)
 
     def _make_room(self, most: int) -> None:
         """Finish the files that got no rows for longest, until few enough are open and little enough waits."""

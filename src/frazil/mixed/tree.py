@@ -7,6 +7,8 @@ sons are 2 and 3, and so on. A row of a node can only have its key in nodes abov
 (6, (3, 2))
 >>> related(2, 6), related(6, 2), related(3, 6)
 (True, True, False)
+>>> ancestor(6, 2), ancestor(6, 4), ancestor(6, 8)
+(2, 6, 6)
 """
 
 from __future__ import annotations
@@ -37,6 +39,13 @@ def related(left: int, right: int) -> bool:
     (mask, index), (other_mask, other_index) = node_of(left), node_of(right)
     shared = min(mask, other_mask)
     return index & shared == other_index & shared
+
+
+def ancestor(number: int, buckets: int) -> int:
+    """The node at the depth of so many buckets that a node is below; a node that is not so deep is its own."""
+    mask, index = node_of(number)
+    most = buckets - 1
+    return number if mask <= most else node_id(most, index & most)
 
 
 def check_buckets(name: str, count: int) -> int:

@@ -124,7 +124,8 @@ class PartitionEvaluation:
     def _at_rest(self) -> frozenset[str]:
         """Small base files that are larger than the changes of their node and all files that are smaller, together."""
         found: set[str] = set()
-        for group in by_node([file for file in self.partition.files if self.is_fragment(file)]):
+        small = [file for file in self.partition.files if self.is_fragment(file)]
+        for group in by_node(small, self.settings.buckets_together):
             others = sum(file.bytes for file in group if file.is_change)
             alone: DataInput | None = None  # it has nothing to be merged with yet
             for file in sorted((file for file in group if not file.is_change), key=lambda file: file.bytes):
@@ -209,7 +210,8 @@ class PartitionEvaluation:
 
     def _merges(self) -> bool:
         """Whether there are files worth merging. Amoro looks at all nodes together, whose files can never be one."""
-        return any(map(self._merge_well, by_node(self.merge) if self._is_keyed else [self.merge]))
+        together = by_node(self.merge, self.settings.buckets_together) if self._is_keyed else [self.merge]
+        return any(map(self._merge_well, together))
 
     def _merge_well(self, files: Sequence[DataInput]) -> bool:
         sizes = sorted(file.bytes for file in files)

@@ -16,7 +16,7 @@ from frazil.iceberg.partition_types import partition_type
 from frazil.iceberg.planning import FileScanTask, ScanPlan
 from frazil.mixed.file_names import FileType
 from frazil.mixed.plan import MixedPlan, PlannedFile
-from frazil.mixed.tree import ROOT, node_of
+from frazil.mixed.tree import ROOT, ancestor, node_of
 from frazil.model.arrow import array_from_canonical
 from frazil.model.binding import bind
 from frazil.model.expressions import AlwaysFalse, AlwaysTrue, Expression
@@ -89,11 +89,13 @@ class PartitionInput:
     """The sequence numbers of its change files that are not in the base store yet."""
 
 
-def by_node(files: Sequence[DataInput]) -> list[list[DataInput]]:
-    """Files together whose rows may have the same keys: those of a node and of all below it."""
+def by_node(files: Sequence[DataInput], buckets: int) -> list[list[DataInput]]:
+    """Files together whose rows may have the same keys, or come into one file of a store with so many buckets: those of
+    a node and of all below it.
+    """
     found: dict[int, list[DataInput]] = {}
     for file in files:
-        found.setdefault(file.node, []).append(file)
+        found.setdefault(ancestor(file.node, buckets), []).append(file)
     tops = [node for node in found if not any(_is_below(node, other) for other in found if other != node)]
     return [
         [file for node, members in found.items() if node == top or _is_below(node, top) for file in members]

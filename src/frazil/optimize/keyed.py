@@ -48,7 +48,7 @@ from frazil.optimize.outcome import Outcome
 from frazil.optimize.plan import RewriteTask
 from frazil.optimize.rewrites import RewriteJob, TaskFiles, clear_named, new_job_number, settle
 from frazil.optimize.settings import Settings
-from frazil.optimize.tables import KIND, PlannedTable, plan_mixed
+from frazil.optimize.tables import KIND, TARGET, PlannedTable, plan_mixed
 from frazil.optimize.tasks import Executor, InProcess, carry_out, problems
 
 
@@ -157,14 +157,12 @@ def run_keyed(
     done = carry_out(executor, job, plan.tasks)
     left, written = settle(job, plan, done)
     with removing(table.store, written.all):
-        outcome = commit_keyed(table, replace(planned, plan=left), plan.kind, written, chosen)
+        outcome = commit_keyed(table, replace(planned, plan=left), plan.kind, written, job)
     table.refresh()
     return replace(outcome, problems=problems(done))
 
 
-def commit_keyed(
-    table: MixedTable, planned: PlannedTable, kind: Kind, written: TaskFiles, arrangement: Arrangement
-) -> Outcome:
+def commit_keyed(table: MixedTable, planned: PlannedTable, kind: Kind, written: TaskFiles, job: KeyedJob) -> Outcome:
     """Put new files in the place of old ones, and move the optimized sequence, if nobody else did meanwhile."""
     plan, merge = planned.plan, planned.merge
     assert merge is not None
@@ -174,10 +172,10 @@ def commit_keyed(
     maps = {SEQUENCE: plan.to_sequence, TIME: dict.fromkeys(sorted(paths), ambient.now_ms())}
     start = merge.base.snapshot
     with table.base_store.transaction() as tx:
-        if not arrangement.order.is_unsorted:
-            KnowOrder(tx, arrangement.order).commit()
+        if not job.arrangement.order.is_unsorted:
+            KnowOrder(tx, job.arrangement.order).commit()
         action = _OptimizeFiles(tx, table._change_store).validate_from(None if start is None else start.snapshot_id)
-        action.set(PRODUCER, OPTIMIZE).set(KIND, kind.name.lower())
+        action.set(PRODUCER, OPTIMIZE).set(KIND, kind.name.lower()).set(TARGET, job.target_bytes)
         for flagged in maps:
             action.set(flag(flagged), "true")
         _fill(action, written.data, removed, written.deletes, dropped.values())

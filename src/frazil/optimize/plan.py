@@ -179,20 +179,23 @@ class _Part:
         return (*self.rewrite, *self.convert)
 
     def is_worthwhile(self, settings: Settings, vain: Container[int]) -> bool:
-        """Whether a task does more than to write files as they were: fewer small ones come of it, or deletes go.
+        """Whether a task does more than write files as they were: fewer small ones come of it, changes or deletes go.
 
-        What commits of these sequence numbers wrote did not become fewer, and would not if it were tried again.
+        What a commit of these sequence numbers wrote did not become fewer, and would not if it were tried again.
         """
-        if not self.rewrite or self.convert or any(file.deletes for file in self.rewrite):
+        if not self.rewrite or self.convert or any(file.is_change or file.deletes for file in self.rewrite):
             return True
         small = [file for file in self.rewrite if file.bytes <= settings.small_size]
-        fewer = math.ceil(sum(file.bytes for file in small) / settings.target_size) < len(small)
-        return fewer and not all(file.file.file_sequence_number in vain for file in small)
+        if math.ceil(sum(file.bytes for file in small) / settings.target_size) >= len(small):
+            return False
+        wrote = {file.file.file_sequence_number for file in small}
+        return len(wrote) > 1 or not all(number in vain for number in wrote)
 
 
 def split(one: PartitionEvaluation, *, is_keyed: bool, vain: Container[int] = ()) -> list[_Part]:
     """The tasks of a partition: by the tree of a keyed table, else by size."""
-    groups = by_node if is_keyed else partial(_by_size, settings=one.settings)
+    settings = one.settings
+    groups = partial(by_node, buckets=settings.buckets_together) if is_keyed else partial(_by_size, settings=settings)
     # to merge files that are no small ones is for major: a minor one moves as many bytes as there are changes
     found = groups(one.merge) if one.kind in (Kind.MAJOR, Kind.FULL) else [[file] for file in one.merge]
     alone = [group[0] for group in found if len(group) == 1]
@@ -202,13 +205,12 @@ def split(one: PartitionEvaluation, *, is_keyed: bool, vain: Container[int] = ()
     for group in groups([*one.rewrite, *convert]):
         whole = [file for file in group if file.path in rewritten]
         parts.append(_Part(whole, [file for file in group if file.path not in rewritten]))
-    return [
+    gaining = [
         part
         for part in parts
-        if is_keyed
-        or part.is_worthwhile(one.settings, vain)
-        or (one.is_full and any(map(one.is_unsorted, part.rewrite)))
+        if part.is_worthwhile(settings, vain) or (one.is_full and any(map(one.is_unsorted, part.rewrite)))
     ]
+    return parts if gaining and one.is_full and is_keyed else gaining  # a full one, as Amoro does it
 
 
 def _task(partition: PartitionInput, part: _Part, needed: set[tuple[str, int | None]]) -> RewriteTask:

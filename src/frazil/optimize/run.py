@@ -182,6 +182,7 @@ class _Work:
         properties = PropertyReader(self._metadata.properties)
         self._arrangement = self._arrange()
         known = self._request.asked(Settings.of(properties.properties))
+        known = replace(known, is_arranged=bool(self._arrangement))
         if self._arrangement.curve:
             known = replace(known, order_id=None if self._request.sort_by is None else _NEVER_ID)
         elif self._request.sort_by is not None or properties.get(SORT_ORDER) is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from frazil.errors import InvalidArgument
 from frazil.iceberg.properties import Property, PropertyReader, boolean, integer
 from frazil.mixed.properties import BASE_BUCKETS
+from frazil.mixed.tree import MAX_BUCKETS
 
 _LONG = 2**63 - 1
 
@@ -66,6 +67,8 @@ class Settings:
     base_buckets: int = BASE_BUCKETS.default
     order_id: int | None = None
     """A full optimizing rewrites files of other sort orders than this one; if None, orders do not count."""
+    is_arranged: bool = False
+    """Whether rows get an order in what is written."""
     merges_early: bool = False
     """Whether undersized files are merged also where they make no whole file together."""
     full_is_asked: bool = False
@@ -91,6 +94,13 @@ class Settings:
             read.get(OPEN_FILE_COST),
             read.get(BASE_BUCKETS),
         )
+
+    @property
+    def buckets_together(self) -> int:
+        """Files below a node of a tree of so many buckets are rewritten together: of the base store's, if rows get an
+        order; else as Amoro does it, where a run may leave several files in a node.
+        """
+        return self.base_buckets if self.is_arranged else MAX_BUCKETS
 
     @property
     def fragment_size(self) -> int:

@@ -25,7 +25,7 @@ from frazil.optimize.settings import Settings
 KIND = "frazil.optimizing"
 """In the summary of a commit of optimizing: its kind."""
 TARGET = "frazil.optimizing.target-size"
-"""In the same summary, of tables without a key: how large files were to become."""
+"""In the same summary: how large files were to become."""
 TRANSACTION_TIMEOUT_MS = Property("frazil.transaction.timeout-ms", 6 * 3_600_000, integer(0, 2**63 - 1))
 """After so long a transaction that was begun and not committed is taken for lost."""
 
@@ -111,7 +111,8 @@ def plan_stores(
         merge = plan_merge(base, change, optimized, schema, AlwaysTrue(), last_sequence=waiting.last)
     inputs = mixed_inputs(merge)
     among = matching_partitions(inputs, base.metadata, as_expression(where))
-    plan = plan_optimizing(inputs, known, clock, is_keyed=True, among=among)
+    vain = _vain_commits(base.metadata, known.target_size)
+    plan = plan_optimizing(inputs, known, clock, is_keyed=True, among=among, vain=vain)
     return PlannedTable(replace(plan, reasons=(*plan.reasons, *waiting.reasons)), merge)
 
 
