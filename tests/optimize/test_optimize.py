@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 
-from frazil.errors import InvalidArgument, Unsupported
+from frazil.errors import FrazilError, InvalidArgument, Unsupported
 from frazil.optimize.evaluate import Kind
 from frazil.optimize.tasks import Done, InProcess
 from tests.mixed.tables import new_table, row, rows_of
@@ -391,9 +392,47 @@ def test_lance_tables_have_the_same_face(tmp_path: Path) -> None:
     assert not table.optimize()
     with pytest.raises(InvalidArgument, match="kind"):
         table.optimize("tiny")
-    for refused in ({"where": "id > 1"}, {"sort_by": "id"}, {"sort_by": "zorder(id)", "dry_run": True}):
-        with pytest.raises(Unsupported, match="optimized as a whole, and keep the order of their rows"):
-            table.optimize(**refused)  # type: ignore[arg-type]
+    with pytest.raises(Unsupported, match="optimized as a whole"):
+        table.optimize(where="id > 1")
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_rows_of_lance_tables_get_an_order(tmp_path: Path, stable: bool) -> None:
+    properties = {"enable_stable_row_ids": "true"} if stable else {}
+    table = new_lake(tmp_path).create_table("db.t", SCHEMA, format="lance", properties=properties)
+    for part in range(3):
+        table.append([row(part + 3 * number, f"{number % 4}", None if number % 5 else "eu") for number in range(40)])
+    table.delete("id < 10")
+    columns = ["id", "name", "region", *(["_rowid"] if stable else [])]
+
+    def known() -> list[dict[str, Any]]:
+        return sorted_rows(table, columns=columns)
+
+    def in_order() -> list[Any]:
+        return list(lance.dataset(table.location).to_table().select(["id", "name"]).to_pylist())
+
+    before = known()
+    dry = table.optimize(sort_by="name DESC, id", dry_run=True)
+    assert (dry.kind, dry.planned_files) == (Kind.FULL, 3)
+    assert "an order was asked for" in dry.reasons
+    result = table.optimize(sort_by="name DESC, id")
+    assert [run.data_files_removed for run in result.runs] == [3]
+    assert in_order() == sorted(in_order(), key=lambda one: (-int(one["name"]), one["id"]))
+    assert known() == before
+    lance.dataset(table.location).validate()
+    assert not table.optimize("full").runs  # it is at rest
+    assert len(table.optimize(sort_by="zorder(id, name)").runs) == 1
+    along = [one["id"] for one in in_order()]
+    assert along != sorted(along)
+    assert known() == before
+    for text in ("nope", "zorder()", "zorder(nope)"):
+        with pytest.raises(FrazilError):
+            table.optimize(sort_by=text)
+    table.update_properties({"self-optimizing.sort-order": "id"})
+    table.append([row(1000), row(999)])
+    table.optimize("minor")
+    assert [one["id"] for one in in_order()] == sorted(one["id"] for one in in_order())
+    assert not table.optimize("full").runs
 
 
 def test_a_whole_lake_is_optimized_and_says_what_failed(tmp_path: Path) -> None:

@@ -442,9 +442,10 @@ class LanceTable:
     ) -> OptimizeResult:
         """Rewrite fragments that are small, or lost many rows, and remove old versions, as far as it is due.
 
-        With `kind` (`minor`, `major` or `full`) it is done at once, however few they are. `dry_run` only says what
-        would be done, and why. With `spark` fragments are rewritten there, else in this process. `where` and `sort_by`
-        are for tables of other formats.
+        With `kind` (`minor`, `major` or `full`) it is done at once, however few they are. With `sort_by`, `ts DESC, id`
+        or `zorder(a, b)`, all rows are written in that order; no fragment says that it has one, so it is done each
+        time. `dry_run` only says what would be done, and why. With `spark` fragments are rewritten there, else in this
+        process. `where` is for tables of other formats.
         """
         from frazil.optimize.lance_tables import optimize_lance
         from frazil.optimize.run import Request
@@ -456,8 +457,10 @@ class LanceTable:
         told: dict[str, Any] = {} if executor is None else {"executor": executor}
         return optimize_lance(self, Request(kind, where, sort_by, dry_run=dry_run, upkeep=upkeep, **told))
 
-    def plan_compaction(self, *, target_rows: int = 1 << 20, deleted_share: float = 0.1) -> CompactionPlan:
-        """Groups of fragments to rewrite; see `frazil.lance.operations.compaction` for the next two steps."""
+    def plan_compaction(self, *, target_rows: int = 1 << 20, deleted_share: float | None = 0.1) -> CompactionPlan:
+        """Groups of fragments to rewrite (all, without a share); see `frazil.lance.operations.compaction` for the next
+        two steps.
+        """
         from frazil.lance.operations.compaction import plan_compaction
 
         return plan_compaction(self._store, self._version, target_rows=target_rows, deleted_share=deleted_share)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -34,15 +34,20 @@ class Arrangement:
     curve: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, text: str | None, metadata: TableMetadata) -> Self:
-        """From text such as `id DESC, ts` or `zorder(a, b)`; without any, the order of the table."""
-        if text is None:
-            return cls(metadata.default_sort_order)
+    def parse(cls, text: str, schema: Schema, known: Iterable[SortOrder] = ()) -> Self:
+        """From text such as `id DESC, ts` or `zorder(a, b)`; an order gets its id among those that a table knows."""
         found = _ZORDER.fullmatch(text)
         if found is not None:
-            return cls(curve=_columns(found[1], metadata.current_schema))
-        order = parse_sort_order(metadata.current_schema, [term.strip() for term in _COMMA.split(text)])
-        return cls(assign_order_id(metadata.sort_orders, order))
+            return cls(curve=_columns(found[1], schema))
+        order = parse_sort_order(schema, [term.strip() for term in _COMMA.split(text)])
+        return cls(assign_order_id(known, order))
+
+    @classmethod
+    def of_table(cls, text: str | None, metadata: TableMetadata) -> Self:
+        """The same for an Iceberg table, whose own order it is without any text."""
+        if text is None:
+            return cls(metadata.default_sort_order)
+        return cls.parse(text, metadata.current_schema, metadata.sort_orders)
 
     def __bool__(self) -> bool:
         return bool(self.curve) or not self.order.is_unsorted

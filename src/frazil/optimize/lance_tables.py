@@ -17,20 +17,23 @@ from frazil.iceberg.properties import PropertyReader
 from frazil.io.store import Store
 from frazil.lance.operations.compaction import (
     TARGET_ROWS,
+    Arrange,
     CompactionGroup,
     CompactionPlan,
     commit_compaction,
     compact_group,
+    lost_more,
 )
 from frazil.lance.plan import FragmentTask
 from frazil.lance.proto.messages import RewriteGroup
 from frazil.lance.table import LanceTable
 from frazil.lance.write import FileTarget, remove_files, remove_job
+from frazil.optimize.arrangement import Arrangement
 from frazil.optimize.evaluate import Health, Kind, counted
 from frazil.optimize.outcome import Outcome
 from frazil.optimize.result import OptimizeResult
-from frazil.optimize.run import Request, run_to_rest
-from frazil.optimize.settings import Settings
+from frazil.optimize.run import MOST_RUNS, Request, run_to_rest
+from frazil.optimize.settings import SORT_ORDER, Settings
 from frazil.optimize.tasks import Job, carry_out, problems
 from frazil.optimize.upkeep import EXPIRE_ENABLED, KEEP_COUNT, KEEP_MS, Upkeep
 
@@ -65,11 +68,11 @@ class LancePlan:
 
 def optimize_lance(table: LanceTable, request: Request) -> OptimizeResult:
     """Do what a table needs, or with `dry_run` say what that is."""
-    if request.where is not None or request.sort_by is not None:
-        raise Unsupported(
-            "Lance tables are optimized as a whole, and keep the order of their rows", hint="leave it out"
-        )
-    result = run_to_rest(table.identifier, _LanceWork(table, request), request)
+    if request.where is not None:
+        raise Unsupported("Lance tables are optimized as a whole", hint="leave `where` out")
+    work = _LanceWork(table, request)
+    # no fragment says that it is in an order: it is done once
+    result = run_to_rest(table.identifier, work, request, most_runs=MOST_RUNS if request.sort_by is None else 1)
     return replace(result, upkeep=tuple(_keep_up(table, request))) if request.upkeep else result
 
 
@@ -78,18 +81,24 @@ class _LanceWork:
         self._table = table
         self._request = request
         self._planned: LancePlan | None = None
+        self._arrangement = Arrangement()
 
     def plan(self) -> LancePlan:
         self._table.refresh()
-        settings = self._request.asked(Settings.of(self._table.properties))
-        self._planned = plan_lance(self._table, settings, at_once=self._request.kind is not None)
+        request, properties = self._request, self._table.properties
+        told = PropertyReader(properties).get(SORT_ORDER) if request.sort_by is None else request.sort_by
+        self._arrangement = Arrangement() if told is None else Arrangement.parse(told, self._table.schema)
+        settings = request.asked(Settings.of(properties))
+        asked = request.kind is not None or request.sort_by is not None
+        self._planned = plan_lance(self._table, settings, at_once=asked, rearranges=request.sort_by is not None)
         return self._planned
 
     def run(self) -> Outcome:
         planned = self._planned
         assert planned is not None, "planned before it is run"
         compaction = planned.compaction
-        job = CompactionJob(self._table.store, compaction.groups[0].target)
+        arrange = self._arrangement.indices(self._table.schema)
+        job = CompactionJob(self._table.store, compaction.groups[0].target, arrange)
         ended = carry_out(self._request.executor, job, compaction.groups)
         results = [one.written for one in ended if one.written is not None]
         done = commit_compaction(self._table._history(), compaction.version, results)
@@ -105,13 +114,14 @@ class CompactionJob(Job[CompactionGroup, bytes]):
 
     store: Store
     target: FileTarget
+    arrange: Arrange | None = None
 
     @property
     def place(self) -> tuple[Store, str]:
         return self.store, self.target.folder
 
     def run(self, task: CompactionGroup) -> bytes:
-        return compact_group(self.store, replace(task, target=self.target))
+        return compact_group(self.store, replace(task, target=self.target), self.arrange)
 
     def size(self, task: CompactionGroup) -> int:
         return sum(file.size for one in task.plan.fragments for file in one.files)
@@ -131,13 +141,15 @@ class CompactionJob(Job[CompactionGroup, bytes]):
         remove_job(self.store, self.target, keep=stay)
 
 
-def plan_lance(table: LanceTable, settings: Settings, *, at_once: bool = False) -> LancePlan:
-    """What a table needs: fragments wait until there are many small ones, unless it is to be done at once."""
+def plan_lance(table: LanceTable, settings: Settings, *, at_once: bool = False, rearranges: bool = False) -> LancePlan:
+    """What a table needs: fragments wait until there are many small ones, unless it is to be done at once; with
+    `rearranges` all are written, for the order of their rows.
+    """
     is_full = settings.full_interval_ms >= 0 and at_once
     share = 0.0 if is_full else settings.duplicate_ratio
-    plan = table.plan_compaction(deleted_share=share)
+    plan = table.plan_compaction(deleted_share=None if rearranges else share)
     tasks = [task for group in plan.groups for task in group.plan.fragments]
-    heavy = [task for task in tasks if task.physical_rows - task.rows > share * task.physical_rows]
+    heavy = [task for task in tasks if lost_more(task, share)]
     small = [task for task in tasks if task.rows < TARGET_ROWS]
     kind: Kind | None = None
     if tasks and settings.enabled:
@@ -149,6 +161,7 @@ def plan_lance(table: LanceTable, settings: Settings, *, at_once: bool = False) 
             kind = Kind.MINOR
     reasons = [f"{counted(len(small), 'small fragment')} of {len(table.current_snapshot.fragments)}"] if small else []
     reasons += [f"{counted(len(heavy), 'fragment')} lost many rows to deletes"] if heavy else []
+    reasons += ["an order was asked for"] if rearranges and tasks else []
     reasons += [] if settings.enabled else ["self-optimizing.enabled is false"]
     return LancePlan(kind, plan, _health(small, heavy, settings), tuple(reasons or ["nothing to gain"]))
 

@@ -175,7 +175,7 @@ class _Work:
     def _arrange(self) -> Arrangement:
         asked = self._request.sort_by
         told = PropertyReader(self._metadata.properties).get(SORT_ORDER) if asked is None else asked
-        return Arrangement.parse(told, self._metadata)
+        return Arrangement.of_table(told, self._metadata)
 
     def plan(self) -> OptimizingPlan:
         self._table.refresh()

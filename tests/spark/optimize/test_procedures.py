@@ -72,6 +72,16 @@ def test_rows_along_a_curve(call, made, sql, way):
     assert ids != sorted(ids)
 
 
+def test_rows_of_lance_tables_get_an_order(call, made):
+    table = made("lance")
+    before = rows_of(table)
+    (told,) = call("optimize", f"table => '{table.identifier}', sort_order => 'region DESC, id'", OPTIMIZED)
+    assert (told["kind"], told["runs"]) == ("full", 1)
+    assert rows_of(table.refresh()) == before
+    found = [(one["region"] or "", one["id"]) for one in table.scan().to_arrow().to_pylist()]
+    assert found == sorted(sorted(found, key=lambda one: one[1]), key=lambda one: one[0], reverse=True)
+
+
 def test_the_property_asks_for_an_order_too(call, made, sql):
     table = made("v2")
     sql(f"ALTER TABLE lake.{table.identifier} SET TBLPROPERTIES ('self-optimizing.sort-order' = 'id DESC')")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from frazil.lance.feature_flags import check_writable, has_stable_row_ids
 from frazil.lance.history import History
 from frazil.lance.indices import covered
 from frazil.lance.operations.update import Lineage
-from frazil.lance.plan import CREATED_AT, LAST_UPDATED, ROW_ID, ScanPlan
+from frazil.lance.plan import CREATED_AT, LAST_UPDATED, ROW_ID, FragmentTask, ScanPlan
 from frazil.lance.proto.messages import DataFragment, Rewrite, RewriteGroup
 from frazil.lance.read import FragmentReader
 from frazil.lance.rebase import Change
@@ -26,6 +26,11 @@ from frazil.lance.write import FileTarget, removing, write_fragments
 
 TARGET_ROWS = 1 << 20
 DELETED_SHARE = 0.1
+CHUNK_BYTES = 256 << 20
+"""Rows that get an order are put in it so many at a time."""
+
+Arrange = Callable[[pa.Table], pa.Array]
+"""Gives the places of rows in the order that they are to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +61,11 @@ def plan_compaction(
     version: LanceVersion,
     *,
     target_rows: int = TARGET_ROWS,
-    deleted_share: float = DELETED_SHARE,
+    deleted_share: float | None = DELETED_SHARE,
 ) -> CompactionPlan:
-    """Group neighbours that are smaller than `target_rows`, and what has more than a share of its rows deleted."""
+    """Group neighbours that are smaller than `target_rows`, and what has more than a share of its rows deleted; without
+    a share, all fragments.
+    """
     if target_rows < 1:
         raise InvalidArgument(f"{target_rows} rows are too few for a fragment", hint="use 1 or more")
     check_writable(version.manifest)
@@ -78,16 +85,16 @@ def plan_compaction(
     return CompactionPlan(version, groups)
 
 
-def _grouped(version: LanceVersion, plan: ScanPlan, target_rows: int, deleted_share: float) -> Iterator[list[int]]:
+def _grouped(
+    version: LanceVersion, plan: ScanPlan, target_rows: int, deleted_share: float | None
+) -> Iterator[list[int]]:
     covers = [covered(index) or frozenset() for index in version.indices]
     group: list[int] = []
     rows = 0
     kind: tuple[bool, ...] = ()
     for number, task in enumerate(plan.fragments):
-        deleted = task.physical_rows - task.rows
-        heavy = deleted > deleted_share * task.physical_rows
         mine = tuple(task.fragment_id in cover for cover in covers)
-        wanted = heavy or task.rows < target_rows
+        wanted = lost_more(task, deleted_share) or task.rows < target_rows
         if group and (not wanted or mine != kind or rows >= target_rows):
             yield from _worth(plan, group, deleted_share)
             group, rows = [], 0
@@ -98,25 +105,29 @@ def _grouped(version: LanceVersion, plan: ScanPlan, target_rows: int, deleted_sh
     yield from _worth(plan, group, deleted_share)
 
 
-def _worth(plan: ScanPlan, group: list[int], deleted_share: float) -> Iterator[list[int]]:
+def _worth(plan: ScanPlan, group: list[int], deleted_share: float | None) -> Iterator[list[int]]:
     """A group, unless it is one fragment that would stay as it is."""
-    tasks = [plan.fragments[number] for number in group]
-    if len(group) > 1 or any(task.physical_rows - task.rows > deleted_share * task.physical_rows for task in tasks):
+    if len(group) > 1 or any(lost_more(plan.fragments[number], deleted_share) for number in group):
         yield group
 
 
-def compact_group(store: Store, group: CompactionGroup) -> bytes:
-    """Write a group's rows anew. The result is for `commit_compaction`."""
+def lost_more(task: FragmentTask, share: float | None) -> bool:
+    """Whether a fragment lost more than a share of its rows; without a share, whatever it lost."""
+    return share is None or task.physical_rows - task.rows > share * task.physical_rows
+
+
+def compact_group(store: Store, group: CompactionGroup, arrange: Arrange | None = None) -> bytes:
+    """Write a group's rows anew, as they are or in an order. The result is for `commit_compaction`."""
     lineage, updated = Lineage(), []
     reader = FragmentReader(store, group.plan)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for task in group.plan.tasks():
-            for batch in reader.read(task):
-                if group.stable:
-                    updated.append(batch.column(LAST_UPDATED))
-                    batch = lineage.take(batch.drop_columns([LAST_UPDATED]))
-                yield batch
+        found = (batch for task in group.plan.tasks() for batch in reader.read(task))
+        for batch in found if arrange is None else _arranged(found, arrange, group.plan.batch_rows):
+            if group.stable:
+                updated.append(batch.column(LAST_UPDATED))
+                batch = lineage.take(batch.drop_columns([LAST_UPDATED]))
+            yield batch
 
     fragments = write_fragments(store, group.target, batches())
     if group.stable and fragments:
@@ -129,6 +140,24 @@ def compact_group(store: Store, group: CompactionGroup) -> bytes:
             start = end
     old = [DataFragment.FromString(data) for data in group.old]
     return bytes(RewriteGroup(old_fragments=old, new_fragments=fragments).SerializeToString())
+
+
+def _arranged(batches: Iterable[pa.RecordBatch], arrange: Arrange, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= CHUNK_BYTES:
+            yield from _in_order(held, arrange, batch_rows)
+            held, size = [], 0
+    yield from _in_order(held, arrange, batch_rows)
+
+
+def _in_order(batches: list[pa.RecordBatch], arrange: Arrange, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    if batches:
+        rows = pa.Table.from_batches(batches).unify_dictionaries()
+        yield from rows.take(arrange(rows)).combine_chunks().to_batches(max_chunksize=batch_rows)
 
 
 def commit_compaction(history: History, version: LanceVersion, results: Iterable[bytes]) -> Compacted:

@@ -38,7 +38,7 @@ class Arrangement(arrangement.Arrangement):
             return cls()
         if text is None and metadata.default_sort_order.is_unsorted:
             raise InvalidArgument("the table has no sort order", hint="give sort_order => 'column, ...'")
-        return cls.parse(text, metadata)
+        return cls.of_table(text, metadata)
 
     @property
     def strategy(self) -> Strategy:
