@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from frazil.errors import CommitConflict, FileMissing, InvalidArgument, Malformed, MalformedMetadata
+from frazil.errors import CommitConflict, FileMissing, InvalidArgument, InvalidValue, Malformed, MalformedMetadata
 from frazil.mixed.optimized import SEQUENCE, MoveOptimized
 from tests.mixed.tables import ids_of, new_table, row, rows_of
 
@@ -149,3 +149,19 @@ def test_rows_for_other_partitions_than_those_overwritten_leave_what_is_there() 
     assert rows_of(table) == [row(2, region="us"), row(4, "new", "us"), row(5, "new", "ap")]
     table.upsert([row(4, "newer", "us")])
     assert rows_of(table) == [row(2, region="us"), row(4, "newer", "us"), row(5, "new", "ap")]
+
+
+def test_in_tables_that_upsert_rows_that_replace_others_have_each_its_key() -> None:
+    table = new_table(partition_by=("region",), properties={"write.upsert.enabled": "true"})
+    table.append([row(1), row(2, region="us")])
+    before, snapshots = rows_of(table), len(table.base_store.snapshots)
+    twice = [row(5), row(6), row(5, "b", "us")]
+    for overwrite in (table.overwrite, table.overwrite_partitions):
+        with pytest.raises(InvalidValue, match="id = 5"):
+            overwrite(twice)
+    assert (rows_of(table), len(table.refresh().base_store.snapshots)) == (before, snapshots)
+    table.overwrite(twice[:2])
+    assert ids_of(table) == [5, 6]
+    plain = new_table(partition_by=("region",))
+    plain.overwrite(twice)  # the format lets them be
+    assert ids_of(plain) == [5, 5, 6]

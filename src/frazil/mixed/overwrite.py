@@ -22,16 +22,20 @@ from frazil.iceberg.actions.snapshot_action import SnapshotAction
 from frazil.iceberg.data_file import DataFile, partition_key
 from frazil.iceberg.properties import COMMIT_NUM_RETRIES
 from frazil.iceberg.row_changes import RowChanges
+from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import IcebergTable, TableTransaction
+from frazil.iceberg.upsert import several_rows
 from frazil.mixed.closing import CloseOverwrite, check_closed
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields
 from frazil.mixed.optimized import SEQUENCE, TIME, MoveOptimized, flag
 from frazil.mixed.order import Scope
 from frazil.mixed.pair import CHANGE_SNAPSHOT, recorded
+from frazil.mixed.properties import UPSERT_ENABLED
 from frazil.mixed.renewal import Renewal
 from frazil.mixed.transactions import TRANSACTION, abandon_transaction, abandoning_unwritten, begin_transaction
+from frazil.mixed.unique_keys import repeated_key
 from frazil.mixed.visible import PartitionPaths
 from frazil.mixed.watermark import MoveWatermark, watermark_of
 from frazil.mixed.writer import BaseWriter, refuse_null_keys
@@ -201,6 +205,12 @@ class Overwrite:
         batches = list(conform(rows, self._base.schema))
         for batch in batches:
             refuse_null_keys(batch, self._base.schema, self._keys)
+        upserts = self._base.metadata.property_reader.get(UPSERT_ENABLED)
+        if upserts and batches:
+            columns = [pa.concat_arrays(leaf(one, self._base.schema, key.id) for one in batches) for key in self._keys]
+            found = repeated_key([key.name for key in self._keys], columns)
+            if found is not None:
+                raise several_rows(found)
         return batches
 
     def _commit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from pyspark.sql import functions
@@ -154,6 +155,31 @@ def test_overwriting_all_rows_and_those_that_match(spark, sql, lake, name, parti
     keyed.check(spark)
     frame(spark, (9, "t", "ap")).write.mode("overwrite").saveAsTable(name)
     keyed.rows = {9: (9, "t", "ap")}
+    keyed.check(spark)
+
+
+def test_what_replaces_rows_of_a_table_that_upserts_has_each_key_once(spark, sql, lake, name):
+    keyed = Keyed(lake, name, ["region"], **{"write.upsert.enabled": "true"}).filled()
+    folder = Path(keyed.table.location.removeprefix("file:"))
+    files = sorted(folder.rglob("*.parquet"))
+    twice = "VALUES (70, 'x', 'eu'), (71, 'y', 'us'), (70, 'z', 'us')"
+    upserts = "TBLPROPERTIES ('write.upsert.enabled' = 'true')"
+    for statement in (
+        f"INSERT OVERWRITE {name} {twice}",
+        f"INSERT INTO {name} REPLACE WHERE region = 'eu' OR region = 'us' {twice}",
+        f"INSERT INTO {name} REPLACE WHERE id > 3 {twice}",
+        f"CREATE TABLE {name}_b PRIMARY KEY (id) USING mixed {upserts} AS SELECT id % 2 AS id FROM range(4)",
+    ):
+        with pytest.raises(FrazilError, match=r"id = \d+"):
+            sql(statement)
+    frames = frame(spark, (70, "x", "eu"), (70, "z", "us"))
+    with pytest.raises(FrazilError, match="id = 70"):
+        frames.writeTo(name).overwritePartitions()
+    assert not lake.table_exists(f"{name.removeprefix('lake.')}_b")
+    assert sorted(folder.rglob("*.parquet")) == files
+    keyed.check(spark)
+    sql(f"INSERT OVERWRITE {name} VALUES (70, 'x', 'eu'), (71, 'y', 'us')")
+    keyed.rows = {70: (70, "x", "eu"), 71: (71, "y", "us")}
     keyed.check(spark)
 
 

@@ -11,10 +11,13 @@ import pyarrow as pa
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.portable import without_history
+from frazil.iceberg.write import abandoning
 from frazil.io.store import Store
 from frazil.mixed.keys import key_fields
+from frazil.mixed.properties import UPSERT_ENABLED
 from frazil.mixed.writer import BaseWriter, refuse_null_keys
 from frazil.model.conform import conform
+from frazil.spark.mixed.new_keys import refuse_repeated
 from frazil.spark.mixed.write import Written, answer, run_tasks, this_task
 from frazil.spark.write.from_spark import from_spark
 from frazil.spark.write.rows import by_position
@@ -60,8 +63,16 @@ def write_base_files(
     rows: DataFrame,
     classes: Any,
 ) -> list[DataFile]:
-    """Write rows that have the table's columns; the files are complete, and nothing refers to them yet."""
+    """Write rows that have the table's columns; the files are complete, and nothing refers to them yet.
+
+    In a table that upserts no two rows may have one key.
+    """
     schema = metadata.current_schema
     work = WriteBase(store, without_history(metadata), primary_key, transaction_id)
     written = run_tasks(by_position(rows, schema, classes), work, store, metadata.location)
-    return [file for one in written for file in one.files]
+    files = [file for one in written for file in one.files]
+    upserts = metadata.property_reader.get(UPSERT_ENABLED)
+    if upserts and primary_key:
+        with abandoning(store, files):
+            refuse_repeated(rows.sparkSession, store, metadata, key_fields(schema, primary_key), files)
+    return files

@@ -61,7 +61,8 @@ def _write(handle: MixedHandle, command: Command, changes: DataFrame, read: Read
     given = list(changes._jdf.columns())
 
     def check(files: Sequence[DataFile]) -> None:
-        refuse_repeated(command.spark, target, files)
+        change = target.change
+        refuse_repeated(command.spark, change.store, change.metadata, target.keys, files)
 
     if given[:1] != [OPERATION]:  # a MERGE that only inserts
         rows = gathered(changes.toDF(*schema.columns), target, transforms, own_columns(schema))

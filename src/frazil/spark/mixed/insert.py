@@ -93,6 +93,8 @@ def overwrite(
     if done is not None:
         return done
     with made_once(rows, bridge.classes) as made:
+        if handle.replaces_by_key:
+            _refuse_twice(made, Target.of(handle.table, handle.schema))
         return replace_rows(bridge, handle, made, lambda table: table.where(str(where)), options, where)
 
 

@@ -25,7 +25,6 @@ from frazil.mixed.plan import PlannedFile, StoreState
 from frazil.mixed.unique_keys import left_twice, repeated_key
 from frazil.model.expressions import AlwaysTrue
 from frazil.model.types import NestedField
-from frazil.spark.mixed.target import Target
 from frazil.spark.scan.arrow import BATCH_ROWS
 from frazil.spark.scan.files import routed
 
@@ -58,17 +57,18 @@ class NewKeys:
         return repeated_key([key.name for key in self.keys], columns)
 
 
-def refuse_repeated(spark: SparkSession, target: Target, files: Sequence[DataFile]) -> None:
-    """Refuse files of a transaction in which two rows that come have one key."""
+def refuse_repeated(
+    spark: SparkSession, store: Store, metadata: TableMetadata, keys: tuple[NestedField, ...], files: Sequence[DataFile]
+) -> None:
+    """Refuse files of a transaction, of either store, in which two rows that come have one key."""
     nodes: dict[int, list[tuple[DataFile, FilePlace]]] = {}
     for file in files:
         place = parse_change(file.file_path, 0)
-        if place.type is FileType.INSERT:
+        if place.type is not FileType.EQ_DELETE:
             nodes.setdefault(place.node, []).append((file, place))
-    change = target.change
-    check = NewKeys(change.store, without_history(change.metadata), target.keys)
+    check = NewKeys(store, without_history(metadata), keys)
     rows = sum(file.record_count for members in nodes.values() for file, _ in members)
-    in_memory = locations.parse(routed(change.store, change.location)).scheme == "memory"
+    in_memory = locations.parse(routed(store, metadata.location)).scheme == "memory"
     if rows <= _FEW_ROWS or in_memory:
         with ThreadPoolExecutor(_READERS, thread_name_prefix="frazil-keys") as pool:
             found = list(pool.map(check.repeated, nodes.values()))
