@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from frazil.errors import Unsupported
 from frazil.mixed.plan import StoreState
 from frazil.optimize.plan import OptimizingPlan
 from frazil.optimize.settings import Settings
@@ -120,3 +121,22 @@ def test_a_table_at_rest_plans_nothing(case: str) -> None:
         plan = plan_mixed(golden(case), settings, now_ms=DISTANT).plan
         assert not plan, plan
         assert plan.tasks == ()
+
+
+KEYED = [case for case in cases() if expected(case)["keyed"]]
+
+
+@pytest.mark.parametrize("case", KEYED)
+def test_nobody_waits_for_a_transaction_that_amoro_ended(case: str) -> None:
+    """Its writers do not say so in a summary; files in either store, now or before, do by their names."""
+    table = golden(case)
+    if not table.change_store.snapshots:  # type: ignore[union-attr]
+        return
+    soon = max(one.timestamp_ms for one in table.snapshots) + 1000
+    try:
+        reasons = plan_mixed(table, replace(Settings(), **AT_ONCE), now_ms=soon).plan.reasons
+    except Unsupported:  # maps that name no partition
+        assert case.partition("/")[0] in ("k_year", "k_null_partition")
+        return
+    waits = [reason for reason in reasons if "transaction" in reason]
+    assert bool(waits) == (case == "k_out_of_order/s1"), waits  # there one has begun and is not committed

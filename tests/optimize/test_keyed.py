@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
+from frazil import ambient
 from frazil.errors import CommitConflict
+from frazil.iceberg.actions.append import FastAppend
 from frazil.iceberg.data_file import DataFile
 from frazil.mixed.commit import commit_changes
 from frazil.mixed.keys import key_fields
 from frazil.mixed.operations import Operation, all_of
-from frazil.mixed.transactions import TRANSACTION, ReadPoint, abandon_transaction
+from frazil.mixed.transactions import ENDED, TRANSACTION, ReadPoint, abandon_transaction
 from frazil.mixed.writer import ChangeWriter
 from frazil.model.conform import conform
 from frazil.optimize import keyed
@@ -24,11 +28,13 @@ from frazil.optimize.settings import Settings
 from frazil.optimize.tables import plan_mixed
 from tests.mixed.tables import ids_of, new_table, row, rows_of
 from tests.mixed.test_write import new_view
+from tests.optimize.tables import iceberg_table, sorted_rows
 
 AT_ONCE = replace(Settings(), minor_interval_ms=0)
 LARGE = replace(AT_ONCE, target_size=1000)
 """Every base file counts as large enough."""
 FAR = 10**15
+DAY_MS = 86_400_000
 
 
 def names(store: Any) -> list[str]:
@@ -227,3 +233,84 @@ def test_health_falls_with_small_files_and_deletes_and_says_why() -> None:
     well = plan_mixed(table, settings).plan.health
     assert worse.score < ill.score < well.score
     assert (well.equality_deletes, well.position_deletes) == (40, 20)
+
+
+def as_amoro(table: Any, rows: list[dict[str, Any]]) -> int:
+    """A transaction of Amoro's Spark writer, which says when it begins and not when it ends."""
+    begin = FastAppend(table.refresh().change_store._transaction()).set("tx.begin.signature", "")
+    begin.commit()
+    number: int = table.change_store.snapshot(begin.snapshot_id).sequence_number
+    writer = ChangeWriter(table.change_store.metadata, table.store, key_fields(table.schema, ["id"]), number)
+    files = writer.write([(one, all_of(Operation.INSERT, one.num_rows)) for one in conform(rows, table.schema)])
+    FastAppend(table.change_store._transaction()).append_files(files).commit()
+    table.refresh()
+    return number
+
+
+def test_transactions_of_amoro_are_waited_for_until_their_files_are_there() -> None:
+    table = new_table(properties={"change.data.ttl.minutes": "0"})
+    for number in range(4):
+        as_amoro(table, [row(number)])
+        assert optimize_keyed(table, AT_ONCE).kind is Kind.MINOR
+        expire_changes(table, older_than_ms=FAR)  # takes the files away that told it
+        assert not optimize_keyed(table, AT_ONCE)
+    assert ids_of(table) == [0, 1, 2, 3]
+    ended = [one.summary.get(ENDED) for one in table.change_store.snapshots if ENDED in one.summary]
+    assert ended == ["1", "4", "7", "10"]
+    begin = FastAppend(table.change_store._transaction()).set("tx.begin.signature", "")
+    begin.commit()
+    as_amoro(table, [row(9)])
+    assert not optimize_keyed(table, AT_ONCE)  # the one before it has not ended
+    assert "commit waits for transaction" in plan_mixed(table, AT_ONCE).plan.reasons[-1]
+
+
+def test_an_overwrite_is_known_to_have_ended_for_as_long_as_its_beginning_is_there() -> None:
+    table = new_table(properties={"snapshot.keep.duration": "0"})
+    table.append([row(1)], batch_id="one")  # which is kept for days
+    table.overwrite([row(2)])
+    for number in (3, 4, 5):
+        table.append([row(number)], batch_id=f"{number}")
+        result = table.optimize("minor")
+        assert result.kind is Kind.MINOR, result
+    assert ids_of(table) == [2, 3, 4, 5]
+    plain = new_table(properties={"snapshot.keep.duration": "0"})
+    plain.overwrite([row(2)])
+    for number in (3, 4):
+        plain.append([row(number)])
+        told = plain.optimize("minor", dry_run=True).upkeep
+        result = plain.optimize("minor")
+        assert result.kind is Kind.MINOR
+        assert len(result.upkeep) >= len(told)
+    assert len(plain.base_store.snapshots) + len(plain.change_store.snapshots) <= 4  # type: ignore[union-attr]
+
+
+def test_health_is_that_of_all_small_files_whatever_is_asked_for() -> None:
+    """As Amoro has it: files that rest until more comes are small too."""
+    properties = {"self-optimizing.target-size": "100000", "base.file-index.hash-bucket": "16"}
+    table = new_table(properties=properties)
+    dice = Random(1)
+    table.append([row(number, "".join(dice.choices("abcdefghij", k=40))) for number in range(4000)])
+    table.optimize("full")
+    sizes = [task.file.file_size_in_bytes for task in table.base_store.scan().plan().tasks()]
+    assert (len(sizes), max(sizes) < 100_000 / 8) == (16, True)
+    enough = 75_000
+    small = math.ceil(40 - 40 * min(sum(sizes), enough) / enough * (1 - sum(sizes) // 16 / enough))
+    for kind in (None, "minor", "full"):
+        told = table.optimize(kind, dry_run=True)
+        assert told.kind is None
+        assert (told.health.small_files, told.health.score) == (small, small + 60)
+
+
+@pytest.mark.parametrize("is_keyed", [True, False])
+def test_a_full_optimizing_comes_once_in_an_interval_also_where_snapshots_expire(is_keyed: bool) -> None:
+    properties = {"self-optimizing.full.trigger.interval": str(7 * DAY_MS), "snapshot.keep.duration": "60"}
+    table: Any = new_table(properties=properties) if is_keyed else iceberg_table(properties=properties)
+    start = 2_000_000_000_000
+    full = []
+    for hour in range(0, 24 * 15, 6):
+        with ambient.replaced(ambient.Ambient(seed=hour, start_ms=start + hour * 3_600_000)):
+            table.append([row(hour), row(hour + 1)])
+            full += [hour // 24 for run in table.optimize("minor" if hour % 24 else None).runs if run.kind is Kind.FULL]
+            assert len(table.snapshots) < 10
+    assert full == [0, 7, 14]
+    assert len(rows_of(table) if is_keyed else sorted_rows(table)) == 120

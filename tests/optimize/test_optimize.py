@@ -392,6 +392,8 @@ def test_lance_tables_have_the_same_face(tmp_path: Path) -> None:
     assert not table.optimize()
     with pytest.raises(InvalidArgument, match="kind"):
         table.optimize("tiny")
+    with pytest.raises(InvalidArgument, match="no text"):
+        table.optimize(sort_by=["id"])
     with pytest.raises(Unsupported, match="optimized as a whole"):
         table.optimize(where="id > 1")
 

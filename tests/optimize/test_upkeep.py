@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from frazil import ambient
 from frazil.errors import InvalidArgument
+from frazil.mixed.transactions import abandon_transaction
 from frazil.optimize.change_expiry import expire_changes
 from frazil.optimize.data_expiry import expire_data
 from frazil.optimize.keyed import optimize_keyed
@@ -94,14 +96,10 @@ def times(**more: str) -> dict[str, str]:
 
 
 def at(text: str) -> int:
-    from datetime import UTC, datetime
-
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
 
 
 def of(number: int, ts: str | None, name: str = "a") -> dict[str, Any]:
-    from datetime import datetime
-
     return {"id": number, "ts": None if ts is None else datetime.fromisoformat(ts), "name": name}
 
 
@@ -290,3 +288,32 @@ def test_what_is_done_is_counted_in_words() -> None:
     told = [str(Upkeep("file of expired rows", count)) for count in (1, 5, 1200)]
     assert told == ["1 file of expired rows", "5 files of expired rows", "1,200 files of expired rows"]
     assert str(Upkeep("expired snapshot", 2)) == "2 expired snapshots"
+
+
+def test_writers_that_fail_make_no_rows_old() -> None:
+    """Rows grow old by what comes after them."""
+    rule = {"data-expire.base-on-rule": "LAST_COMMIT_TIME", "data-expire.level": "file"}
+    table: Any = new_table(TIMES, properties=times(**rule))
+
+    def now(number: int) -> dict[str, Any]:
+        return {"id": number, "ts": datetime.fromtimestamp(ambient.now_ms() / 1000, UTC), "name": "b"}
+
+    table.append([now(1)])
+    with ambient.replaced(ambient.Ambient(seed=1, start_ms=ambient.now_ms() + 60 * DAY_MS)):
+        abandon_transaction(table.base_store, table.change_store, table.begin_transaction())
+        for _ in range(2):
+            assert not any("rows" in one.what for one in keep_up(table))
+        assert ids_of(table) == [1]
+        table.append([now(2)])
+        assert expire_data(table) == 1
+        assert ids_of(table) == [2]
+
+
+@pytest.mark.parametrize("name", ["snapshot.keep.duration", "snapshot.keep.flink.checkpoint-retention"])
+def test_less_than_no_time_is_refused(name: str) -> None:
+    table = new_table(properties={name: "-1"})
+    table.append([row(1)])
+    table.append([row(2)])
+    before = len(table.snapshots)
+    assert any("less than no time" in str(one) for one in keep_up(table, now_ms=FAR))
+    assert len(table.refresh().snapshots) == before

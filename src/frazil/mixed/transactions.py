@@ -6,7 +6,7 @@ transaction began at, and is seen from its commit on.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -31,6 +31,8 @@ READS = "frazil.reads-rows"
 """In the same summary, if the changes were worked out from rows of the table (see `frazil.mixed.order`)."""
 OVERWRITES = "frazil.overwrites"
 """In the summary of the commit that begins a transaction which will replace rows of the base store."""
+ENDED = "frazil.ended-transactions"
+"""In the summary of a commit that takes files away: transactions that only names of these files told the end of."""
 BATCH = "frazil.batch-id"
 """In the same summary, if the caller gave one: what was committed under it is not committed again."""
 PRODUCER = "snapshot.producer"
@@ -150,19 +152,37 @@ def abandoning_unwritten(base: IcebergTable, change: IcebergTable, transaction_i
 
 
 def open_transactions(base: TableMetadata, change: TableMetadata, now_ms: int, timeout_ms: int) -> set[int]:
-    """The transactions that have begun and not ended; one that is too old counts as lost."""
-    begun = set()
-    for snapshot in change.ancestors_of(change.current_snapshot_id):
-        is_lost = snapshot.timestamp_ms + timeout_ms < now_ms
-        if SIGNATURE in snapshot.summary and TRANSACTION not in snapshot.summary and not is_lost:
-            begun.add(snapshot.sequence_number)
+    """The transactions that have begun and whose end no snapshot tells; one that is too old counts as lost.
+
+    Amoro's writers do not tell: names of files do (`ended_by_files`).
+    """
+    begun = {one.sequence_number for one in begun_since(change, now_ms - timeout_ms)}
     return begun - ended_transactions(base, change)
 
 
+def begun_since(change: TableMetadata, time_ms: int) -> Iterator[Snapshot]:
+    """The snapshots of a change store that began transactions, not before a time."""
+    for snapshot in change.ancestors_of(change.current_snapshot_id):
+        begins = SIGNATURE in snapshot.summary and TRANSACTION not in snapshot.summary
+        if begins and snapshot.timestamp_ms >= time_ms:
+            yield snapshot
+
+
+def ended_by_files(base: TableMetadata, change: TableMetadata, transactions: Iterable[int]) -> str:
+    """Of the transactions that files are of, those whose end no snapshot tells: what `ENDED` says of them."""
+    untold = open_transactions(base, change, 0, 0)
+    return ",".join(map(str, sorted(untold.intersection(transactions))))
+
+
 def ended_transactions(*stores: TableMetadata) -> set[int]:
-    """The transactions that snapshots say they ended."""
-    found = (ended_by(snapshot) for metadata in stores for snapshot in metadata.snapshots)
-    return {number for number in found if number is not None}
+    """The transactions that snapshots say have ended."""
+    found: set[int] = set()
+    for metadata in stores:
+        for snapshot in metadata.snapshots:
+            number = ended_by(snapshot)
+            found.update(() if number is None else (number,))
+            found.update(int(text) for text in snapshot.summary.get(ENDED, "").split(",") if text.isdecimal())
+    return found
 
 
 def ended_by(snapshot: Snapshot) -> int | None:

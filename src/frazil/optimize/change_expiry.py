@@ -9,10 +9,11 @@ from __future__ import annotations
 from frazil import ambient
 from frazil.iceberg.actions.delete_files import DeleteFiles
 from frazil.iceberg.properties import Property, integer
+from frazil.mixed.file_names import parse_change
 from frazil.mixed.optimized import read_optimized
 from frazil.mixed.pair import BASE_SNAPSHOT, recorded
 from frazil.mixed.table import MixedTable
-from frazil.mixed.transactions import DATA_EXPIRATION, PRODUCER
+from frazil.mixed.transactions import DATA_EXPIRATION, ENDED, PRODUCER, ended_by_files
 from frazil.mixed.visible import PartitionPaths, check_paths, is_visible
 
 TTL_MINUTES = Property("change.data.ttl.minutes", 10_080, integer(0, 2**40))
@@ -44,6 +45,10 @@ def expire_changes(
         action = DeleteFiles(change._transaction())
         for file in gone:
             action.delete_file(file)
+        names = (parse_change(file.file_path, file.data_sequence_number or 0) for file in gone)
+        ended = ended_by_files(base.metadata, change.metadata, (name.transaction_id for name in names))
+        if ended:
+            action.set(ENDED, ended)
         action.set(PRODUCER, DATA_EXPIRATION).set(BASE_SNAPSHOT, recorded(base.metadata)).commit()
         table.refresh()
     return len(gone)

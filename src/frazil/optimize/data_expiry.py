@@ -24,10 +24,11 @@ from frazil.iceberg.properties import Property, PropertyReader, boolean, choice
 from frazil.iceberg.snapshot import REPLACE
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.validation import COLUMNS
+from frazil.mixed.closing import BARRED, CLOSING
 from frazil.mixed.file_names import FileType, parse_change
 from frazil.mixed.pair import BASE_SNAPSHOT, CHANGE_SNAPSHOT, recorded
 from frazil.mixed.table import MixedTable
-from frazil.mixed.transactions import DATA_EXPIRATION, MAINTENANCE, PRODUCER
+from frazil.mixed.transactions import DATA_EXPIRATION, MAINTENANCE, PRODUCER, SIGNATURE
 from frazil.model.expressions import Expression, col
 from frazil.model.schema import Schema
 from frazil.model.types import (
@@ -53,6 +54,8 @@ FIELD: Property[str | None] = Property("data-expire.field", None, _text)
 PATTERN = Property("data-expire.datetime-string-pattern", "yyyy-MM-dd", _text)
 NUMBERS = Property("data-expire.datetime-number-format", "timestamp_ms", choice(("timestamp_ms", "timestamp_s")))
 RETENTION: Property[int] = Property("data-expire.retention-time", -1, milliseconds)
+_EMPTY = frozenset({SIGNATURE, CLOSING, BARRED})
+"""In summaries of commits that begin, give up, close or bar transactions."""
 RULE = Property("data-expire.base-on-rule", "last_commit_time", choice(("last_commit_time", "current_time")))
 
 
@@ -130,12 +133,16 @@ def stores_of(table: IcebergTable | MixedTable) -> list[IcebergTable]:
 
 
 def last_commit_ms(stores: Iterable[IcebergTable]) -> int | None:
-    """When rows came last; None if no snapshot tells."""
+    """When rows came last; None if no snapshot tells. Commits about transactions bring none: a writer that fails over
+    and over leaves those.
+    """
     times = (
         snapshot.timestamp_ms
         for store in stores
         for snapshot in store.snapshots
-        if snapshot.operation != REPLACE and snapshot.summary.get(PRODUCER) not in MAINTENANCE
+        if snapshot.operation != REPLACE
+        and snapshot.summary.get(PRODUCER) not in MAINTENANCE
+        and _EMPTY.isdisjoint(snapshot.summary)
     )
     return max(times, default=None)
 

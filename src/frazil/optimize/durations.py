@@ -31,13 +31,21 @@ def milliseconds(name: str, text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
+def at_least_none(name: str, text: str) -> int:
+    """The same, where a span below zero would mean nothing, or all at once."""
+    span = milliseconds(name, text)
+    if span < 0:
+        raise InvalidArgument(f"property {name} is {text!r}, less than no time", hint="write it as 30d, 12h or 90min")
+    return span
+
+
 def minutes(name: str, text: str) -> int:
-    """A span of which a number alone is minutes; in milliseconds.
+    """A span of which a number alone is minutes, and none is below zero; in milliseconds.
 
     >>> minutes("keep", "720"), minutes("keep", "720min")
     (43200000, 43200000)
     """
-    return int(text) * 60_000 if text.strip().isdecimal() else milliseconds(name, text)
+    return int(text) * 60_000 if text.strip().isdecimal() else at_least_none(name, text)
 
 
 def formatted(moment_ms: int, pattern: str) -> str:

@@ -110,8 +110,11 @@ class PartitionEvaluation:
         if self.is_full:
             light = bool(file.deletes) or small or self.is_undersized(file) or self.is_unsorted(file)
             return self.settings.full_rewrites_all or light
+        return (small and file.path not in self._resting) or self._lost_many(file)
+
+    def _lost_many(self, file: DataInput) -> bool:
         deleted = sum(delete.file.record_count for delete in file.of_kind(DeleteKind.POSITION))
-        return (small and file.path not in self._resting) or deleted > file.rows * self.settings.duplicate_ratio
+        return deleted > file.rows * self.settings.duplicate_ratio
 
     def should_convert(self, file: DataInput) -> bool:
         """Whether a file that stays needs its deletes made into one file of positions."""
@@ -157,11 +160,7 @@ class PartitionEvaluation:
             self._combined += len(file.of_kind(DeleteKind.POSITION)) > 1
 
     def _count_deletes(self) -> None:
-        touched = [*self.rewrite, *self.merge, *self.convert]
-        deletes: dict[tuple[str, int | None], DeleteInput] = {
-            delete.key: delete for file in touched for delete in file.deletes
-        }
-        for delete in deletes.values():
+        for delete in _deletes_of([*self.rewrite, *self.merge, *self.convert]):
             tally = self.position if delete.kind is DeleteKind.POSITION else self.equality
             tally.add(delete.file.file_size_in_bytes, delete.file.record_count)
 
@@ -288,30 +287,47 @@ class PartitionEvaluation:
 
     @property
     def health(self) -> Health:
-        """The score of the partition, from the files that optimizing would touch."""
-        touched = [*self.rewrite, *self.merge, *self.convert]
-        files, size = len(touched), sum(file.bytes for file in touched)
+        """The score of the partition: of its small files, also those at rest, and of large ones with deletes to be done
+        with. It does not depend on what is asked for.
+        """
+        ill = [
+            file
+            for file in self.partition.files
+            if file.bytes <= self.settings.small_size
+            or file.is_change
+            or self._lost_many(file)
+            or self.should_convert(file)
+        ]
+        files, size = len(ill), sum(file.bytes for file in ill)
         if files <= 1:
             return Health()
-        rows = sum(file.rows for file in touched)
+        rows, deleted = sum(file.rows for file in ill), {True: 0, False: 0}
+        for delete in _deletes_of(ill):
+            deleted[delete.kind is DeleteKind.POSITION] += delete.file.record_count
         weight = _share(files, self.settings.minor_files) * _share(size, self.settings.min_target_size)
         small = 1 - _share(size // files, self.settings.min_target_size)
-        equality = _share(_share(self.equality.rows, rows), self.settings.duplicate_ratio)
-        position = _share(_share(self.position.rows, rows), self.settings.duplicate_ratio * 2)
+        equality = _share(_share(deleted[False], rows), self.settings.duplicate_ratio)
+        position = _share(_share(deleted[True], rows), self.settings.duplicate_ratio * 2)
         parts = ((40, small), (40, equality), (20, position))
         scores = [math.ceil(most - weight * most * part) for most, part in parts]
-        return Health(scores[0], scores[1], scores[2], tuple(self._reasons(scores, size // files, rows)))
+        reasons = self._reasons(scores, size // files, rows, deleted[False], deleted[True])
+        return Health(scores[0], scores[1], scores[2], tuple(reasons))
 
-    def _reasons(self, scores: Sequence[int], average: int, rows: int) -> Iterable[str]:
+    def _reasons(self, scores: Sequence[int], average: int, rows: int, by_key: int, by_position: int) -> Iterable[str]:
         where = self.where
         files = self.fragments.files + self.undersized.files
         if scores[0] < 40:
             enough = as_size(self.settings.min_target_size)
             yield f"{where} has {files} small files: {as_size(average)} on average, and {enough} would be enough"
         if scores[1] < 40:
-            yield f"{where} has {self.equality.rows} deletes by key for {rows} rows"
+            yield f"{where} has {by_key} deletes by key for {rows} rows"
         if scores[2] < 20:
-            yield f"{where} has {self.position.rows} deletes by position for {rows} rows"
+            yield f"{where} has {by_position} deletes by position for {rows} rows"
+
+
+def _deletes_of(files: Iterable[DataInput]) -> Iterable[DeleteInput]:
+    """The deletes of files, each once."""
+    return {delete.key: delete for file in files for delete in file.deletes}.values()
 
 
 def table_health(partitions: Sequence[PartitionEvaluation]) -> Health:

@@ -33,7 +33,7 @@ from frazil.mixed.optimized import SEQUENCE, TIME, MoveOptimized, Optimized, fla
 from frazil.mixed.pair import CHANGE_SNAPSHOT, recorded
 from frazil.mixed.plan import MixedPlan, NodeTask, PlannedFile, StoreState
 from frazil.mixed.table import MixedTable
-from frazil.mixed.transactions import OPTIMIZE, PRODUCER
+from frazil.mixed.transactions import ENDED, OPTIMIZE, PRODUCER, ended_by_files
 from frazil.mixed.tree import ROOT
 from frazil.mixed.visible import PartitionPaths
 from frazil.mixed.watermark import MoveWatermark, watermark_of
@@ -48,7 +48,7 @@ from frazil.optimize.outcome import Outcome
 from frazil.optimize.plan import RewriteTask
 from frazil.optimize.rewrites import RewriteJob, TaskFiles, clear_named, new_job_number, settle
 from frazil.optimize.settings import Settings
-from frazil.optimize.tables import KIND, TARGET, PlannedTable, plan_mixed
+from frazil.optimize.tables import KIND, TARGET, PlannedTable, note_full, plan_mixed
 from frazil.optimize.tasks import Executor, InProcess, carry_out, problems
 
 
@@ -178,10 +178,15 @@ def commit_keyed(table: MixedTable, planned: PlannedTable, kind: Kind, written: 
         action.set(PRODUCER, OPTIMIZE).set(KIND, kind.name.lower()).set(TARGET, job.target_bytes)
         for flagged in maps:
             action.set(flag(flagged), "true")
+        replaced = (file.transaction_id for task in plan.tasks for file in task.rewrite if not file.is_change)
+        ended = ended_by_files(merge.base.metadata, merge.change.metadata, replaced)
+        if ended:
+            action.set(ENDED, ended)
         _fill(action, written.data, removed, written.deletes, dropped.values())
         action.validate_data_files_exist(file.path for task in plan.tasks for file in task.convert)
         action.commit()
         MoveOptimized(tx, maps, merge.optimized.sequence).commit()
+        note_full(tx, kind)
         MoveWatermark(tx, watermark_of(written.data, tx.metadata.current_schema, tx.metadata.properties)).commit()
     counts = (len(written.data), len(removed), len(written.deletes), len(dropped))
     return Outcome(kind, *counts, action.snapshot_id, plan=plan)

@@ -51,6 +51,8 @@ class Request:
     now_ms: int | None = None
 
     def __post_init__(self) -> None:
+        if self.sort_by is not None and not isinstance(self.sort_by, str):
+            raise InvalidArgument(f"sort_by is {self.sort_by!r}, no text", hint='write "ts DESC, id" or "zorder(a, b)"')
         if self.kind is not None and self.kind not in KINDS:
             raise InvalidArgument(f"kind {self.kind!r} is unknown", hint=f"use one of {', '.join(KINDS)}")
 

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 
 from frazil import ambient
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.properties import Property, PropertyReader, integer
 from frazil.iceberg.snapshot import Snapshot
-from frazil.iceberg.table import IcebergTable
-from frazil.mixed.file_names import parse_change
+from frazil.iceberg.table import IcebergTable, TableTransaction
+from frazil.mixed.file_names import parse_change, transaction_of
 from frazil.mixed.optimized import read_optimized
+from frazil.mixed.order import added_files
 from frazil.mixed.plan import MixedPlan, StoreState, plan_merge
 from frazil.mixed.table import MixedTable
 from frazil.mixed.transactions import OPTIMIZE, PRODUCER, open_transactions
 from frazil.model.expression_parser import as_expression
 from frazil.model.expressions import AlwaysTrue, Expression
-from frazil.optimize.evaluate import Clock
+from frazil.optimize.evaluate import Clock, Kind
 from frazil.optimize.inputs import iceberg_inputs, matching_partitions, mixed_inputs
 from frazil.optimize.plan import OptimizingPlan, last_sequence_in_order, plan_optimizing
-from frazil.optimize.settings import Settings
+from frazil.optimize.settings import FULL_INTERVAL_MS, Settings
 
 KIND = "frazil.optimizing"
 """In the summary of a commit of optimizing: its kind."""
 TARGET = "frazil.optimizing.target-size"
 """In the same summary: how large files were to become."""
+LAST_FULL_MS = Property("frazil.optimizing.last-full-ms", 0, integer(0, 2**63 - 1))
+"""When all of the table was optimized last, where that is done at intervals: snapshots that tell may have expired."""
 TRANSACTION_TIMEOUT_MS = Property("frazil.transaction.timeout-ms", 6 * 3_600_000, integer(0, 2**63 - 1))
 """After so long a transaction that was begun and not committed is taken for lost."""
 
@@ -141,11 +145,36 @@ class _Waiting:
         waiting = open_transactions(merge.base.metadata, change, now_ms, timeout)
         # a writer of Amoro does not say which transaction it ends: its files do
         waiting -= {transaction for _, transaction in changes}
+        if waiting:
+            waiting -= _transactions_of_files(merge)
+        if waiting:
+            waiting -= _transactions_of_history(merge, min(waiting))
         if len(changes) <= settings.max_file_count and not waiting:
             return cls()
         last = last_sequence_in_order(changes, settings.max_file_count, waiting)
         left = {sequence for sequence, _ in changes if sequence > last}
         return cls(last, (_told(change, len(left), min(waiting), timeout),) if left and waiting else ())
+
+
+def _transactions_of_files(merge: MixedPlan) -> set[int]:
+    """The transactions of files in both stores, also of changes that are in the base store already."""
+    found = {one.transaction_id for task in merge.tasks for one in task.base}
+    whole = merge.change.plan(merge.schema, AlwaysTrue(), case_sensitive=True)
+    for task in whole.tasks():
+        found.add(parse_change(task.file.file_path, task.file.data_sequence_number or 0).transaction_id)
+    return found
+
+
+def _transactions_of_history(merge: MixedPlan, first: int) -> set[int]:
+    """The transactions of files that snapshots added since a transaction began, and that may be gone again."""
+    begun = next(one for one in merge.change.metadata.snapshots if one.sequence_number == first)
+    found: set[int] = set()
+    for state in (merge.base, merge.change):
+        history = state.metadata.ancestors_of(state.metadata.current_snapshot_id)
+        for snapshot in takewhile(lambda one: one.timestamp_ms >= begun.timestamp_ms, history):
+            names = (file.file_path for file in added_files(state.metadata, state.store, snapshot))
+            found.update(number for number in map(transaction_of, names) if number is not None)
+    return found
 
 
 def _told(change: TableMetadata, commits: int, transaction: int, timeout_ms: int) -> str:
@@ -159,9 +188,16 @@ def _told(change: TableMetadata, commits: int, transaction: int, timeout_ms: int
     )
 
 
+def note_full(transaction: TableTransaction, kind: Kind) -> None:
+    """Note in a table's properties that a full optimizing was done, if the next one is due some time after it."""
+    properties = transaction.metadata.property_reader
+    if kind is Kind.FULL and properties.get(FULL_INTERVAL_MS) >= 0:
+        transaction.update_properties().set(LAST_FULL_MS.name, ambient.now_ms()).commit()
+
+
 def _clock(metadata: TableMetadata, now_ms: int | None) -> Clock:
-    """When a table was optimized last, by its snapshots."""
-    last = {"": 0, "full": 0}
+    """When a table was optimized last, by its snapshots and what it notes."""
+    last = {"": 0, "full": metadata.property_reader.get(LAST_FULL_MS)}
     for snapshot in metadata.ancestors_of(metadata.current_snapshot_id):
         if snapshot.summary.get(PRODUCER) == OPTIMIZE:
             last[""] = max(last[""], snapshot.timestamp_ms)

@@ -47,7 +47,7 @@ from frazil.optimize.inputs import DataInput, DeleteKind
 from frazil.optimize.outcome import Outcome
 from frazil.optimize.plan import OptimizingPlan, RewriteTask
 from frazil.optimize.rewrites import RewriteJob, TaskFiles, clear_named, new_job_number, settle
-from frazil.optimize.tables import KIND, TARGET
+from frazil.optimize.tables import KIND, TARGET, note_full
 from frazil.optimize.tasks import Executor, carry_out, problems
 
 _NO_TRANSACTION = 0
@@ -245,5 +245,6 @@ def _commit(
         for action in actions:
             action.set(PRODUCER, OPTIMIZE).set(KIND, kind.name.lower()).set(TARGET, job.target_bytes)
             action.validate_from(base.snapshot_id).commit()
+        note_full(tx, kind)
     last = actions[-1].snapshot_id
     return Outcome(kind, len(written.data), len(removed), len(written.deletes), len(dropped), last, plan=plan)

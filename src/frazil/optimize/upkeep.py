@@ -5,7 +5,7 @@ The properties are Amoro's. Where an Iceberg table says nothing of its snapshots
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -20,10 +20,17 @@ from frazil.iceberg.table import IcebergTable
 from frazil.mixed.pair import CHANGE_SNAPSHOT, recorded
 from frazil.mixed.properties import store_kind
 from frazil.mixed.table import MixedTable
-from frazil.mixed.transactions import BATCH, CLEAN_DANGLING, PRODUCER, open_transactions
+from frazil.mixed.transactions import (
+    BATCH,
+    CLEAN_DANGLING,
+    PRODUCER,
+    begun_since,
+    ended_by,
+    ended_transactions,
+)
 from frazil.optimize.change_expiry import expire_changes
 from frazil.optimize.data_expiry import DataExpiry, expire_data, last_commit_ms, stores_of
-from frazil.optimize.durations import milliseconds, minutes
+from frazil.optimize.durations import at_least_none, minutes
 from frazil.optimize.evaluate import counted
 from frazil.optimize.tables import TRANSACTION_TIMEOUT_MS
 
@@ -32,7 +39,7 @@ SPARK_QUERY = "spark.sql.streaming.queryId"
 EXPIRE_ENABLED = Property("table-expire.enabled", True, boolean)
 KEEP_MS: Property[int | None] = Property("snapshot.keep.duration", None, minutes)
 KEEP_COUNT = Property("snapshot.keep.min-count", 1, integer(1, 2**31 - 1))
-CHECKPOINT_MS = Property("snapshot.keep.flink.checkpoint-retention", 7 * 86_400_000, milliseconds)
+CHECKPOINT_MS = Property("snapshot.keep.flink.checkpoint-retention", 7 * 86_400_000, at_least_none)
 BATCH_MS = Property("frazil.batch.retention-ms", 7 * 86_400_000, integer(0, 2**63 - 1))
 """Ours: for so long snapshots of batches with names are kept, by which a batch that comes again is known."""
 DANGLING_ENABLED = Property("clean-dangling-delete-files.enabled", True, boolean)
@@ -114,17 +121,18 @@ class _Steps:
     def _expire_snapshots(self) -> int:
         if not self._read.get(EXPIRE_ENABLED):
             return 0
-        count = 0
-        for store in self._stores:
-            if store.refresh().metadata.property_reader.get(props.GC_ENABLED):
+        gone: set[int] = set()
+        # the change store first: the end of an overwrite stays in the base store for as long as its beginning is there
+        for store in reversed([store.refresh() for store in self._stores]):
+            if store.metadata.property_reader.get(props.GC_ENABLED):
                 action = store.expire_snapshots()
-                self._limit(action, store)
+                self._limit(action, store, gone)
                 result = action.dry_run() if self._dry_run else action.commit().result
-                count += len(result.expired_snapshot_ids)
-        return count
+                gone.update(result.expired_snapshot_ids)
+        return len(gone)
 
-    def _limit(self, action: ExpireSnapshots, store: IcebergTable) -> None:
-        """Say which snapshots of a store are old: none of those that somebody may still ask for."""
+    def _limit(self, action: ExpireSnapshots, store: IcebergTable, gone: Container[int]) -> None:
+        """Say which snapshots of a store are old: none of those that somebody may still ask for. Some are gone."""
         own = store.metadata.property_reader
         keep = self._read.get(KEEP_MS)
         if keep is None:
@@ -132,15 +140,21 @@ class _Steps:
             keep = _MIXED_KEEP_MS if mixed else own.get(props.MAX_SNAPSHOT_AGE_MS)
         if KEEP_COUNT.name in self._read.properties or store_kind(store.properties) is not None:
             action.retain_last(self._read.get(KEEP_COUNT))
-        action.older_than(min([self._now_ms - keep, *self._asked_for(store)]))
+        action.older_than(min([self._now_ms - keep, *self._asked_for(store, gone)]))
 
-    def _asked_for(self, store: IcebergTable) -> Iterator[int]:
-        """Times of snapshots that are needed: by streams that repeat a batch, by open transactions, by data expiry."""
+    def _asked_for(self, store: IcebergTable, gone: Container[int]) -> Iterator[int]:
+        """Times of snapshots that are needed: by streams that repeat a batch, by transactions, by data expiry."""
         yield from self._batches(store)
-        if len(self._stores) > 1 and store is self._stores[1]:
-            timeout = self._read.get(TRANSACTION_TIMEOUT_MS)
-            waiting = open_transactions(self._stores[0].metadata, store.metadata, self._now_ms, timeout)
-            yield from (one.timestamp_ms for one in store.snapshots if one.sequence_number in waiting)
+        if len(self._stores) > 1:
+            base, change = (one.metadata for one in self._stores)
+            begun = self._now_ms - self._read.get(TRANSACTION_TIMEOUT_MS)
+            begins = [one for one in begun_since(change, begun) if one.snapshot_id not in gone]
+            if store is self._stores[0]:
+                told = {one.sequence_number for one in begins}
+                yield from (one.timestamp_ms for one in store.snapshots if ended_by(one) in told)
+            else:
+                ended = ended_transactions(base, change)
+                yield from (one.timestamp_ms for one in begins if one.sequence_number not in ended)
         with suppress(InvalidArgument):  # told of where rows expire
             expiry = DataExpiry.of(self._stores[0].metadata)
             known = last_commit_ms([store]) if expiry is not None and expiry.since_last_commit else None
