@@ -219,27 +219,22 @@ class IcebergTable(Changes, SelfOptimizing):
         """Replace the rows that match (all, if not told) by others, in one step."""
         from frazil.iceberg.rewrite import CopyOnWrite
 
-        return CopyOnWrite(self, existing_branch(self.refs, branch)).overwrite(rows, as_expression(where))
+        return CopyOnWrite(self, existing_branch(self.refresh().refs, branch)).overwrite(rows, as_expression(where))
 
     def delete(self, where: str | Expression, *, spark: Any = None, branch: str = MAIN) -> RowChanges:
         """Delete the rows that match. Whole files go by metadata alone; others are rewritten without the rows, or get
         delete files or vectors if `write.delete.mode` is `merge-on-read`. Without such rows there is no new snapshot.
 
-        It is done in this process; or by a Spark session, if one is given: then `where` is any condition of its SQL.
+        As any statement it means the table as it is now, whenever this object was loaded. It is done in this process;
+        or by a Spark session, if one is given: then `where` is any condition of its SQL.
         """
         if spark is not None:
             from frazil.spark.changes.builder import delete_on_spark
 
             return delete_on_spark(self, where, spark, branch)
         from frazil.iceberg.merge_on_read import delete_rows
-        from frazil.iceberg.rewrite import branch_head
 
-        existing_branch(self.refs, branch)
-        expression, seen = as_condition(where), branch_head(self.metadata, branch)
-        done = delete_rows(self, expression, branch)
-        if done.snapshot is None and branch_head(self.refresh().metadata, branch) != seen:
-            done = delete_rows(self, expression, branch)  # in what the table has become since it was loaded
-        return done
+        return delete_rows(self, as_condition(where), existing_branch(self.refresh().refs, branch))
 
     def upsert(
         self,

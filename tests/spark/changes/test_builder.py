@@ -10,7 +10,14 @@ import pytest
 
 import frazil
 from frazil import col
-from frazil.errors import ColumnNotFound, CommitConflict, FrazilError, InvalidArgument, InvalidExpression, Unsupported
+from frazil.errors import (
+    ColumnNotFound,
+    CommitConflict,
+    FrazilError,
+    InvalidArgument,
+    InvalidExpression,
+    Unsupported,
+)
 from frazil.iceberg.transaction import Transaction
 
 needs_evolution = pytest.mark.skipif(pyspark.__version__ < "4.1", reason="no MERGE WITH SCHEMA EVOLUTION before 4.1")
@@ -299,6 +306,36 @@ def test_a_table_that_was_loaded_before_is_changed_as_it_is_now(spark, lake, tab
     assert old["merge"].merge([{"id": 102}], "id", spark=spark).when_matched_delete().execute().rows_deleted == 1
     assert old["here"].delete("id = 103").rows_deleted == 1
     assert rows(table.refresh(), "id", "a")[6:] == [(101, "newer")]
+
+
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+def test_rows_that_came_before_a_command_are_never_missed_by_it(spark, lake, table, isolation):
+    for command in ("delete", "update", "merge"):
+        table.update_properties().set(f"write.{command}.isolation-level", isolation).commit()
+    old = {how: lake.table(table.identifier) for how in ("delete", "update", "merge", "here", "overwrite")}
+    table.append([{"id": 100 + n, "a": "new"} for n in range(4)])
+    given = [{"id": 1, "a": "m"}, {"id": 100, "a": "m"}, {"id": 200, "a": "m"}]
+    merge = old["merge"].merge(given, "id", spark=spark).when_matched_update({"a": "s.a"})
+    done = merge.when_not_matched_insert({"id": "s.id", "a": "s.a"}).execute()
+    assert (done.rows_updated, done.rows_inserted) == (2, 1)
+    assert old["update"].update({"a": "'u'"}, "id IN (2, 101)", spark=spark).rows_updated == 2
+    assert old["delete"].delete("id IN (3, 102)", spark=spark).rows_deleted == 2
+    assert old["here"].delete("id IN (4, 103)").rows_deleted == 2
+    old["overwrite"].overwrite([{"id": 5, "a": "o"}], "id IN (5, 200)")
+    found = dict(rows(table.refresh(), "id", "a"))
+    assert {key: found[key] for key in (1, 2, 5, 100, 101)} == {1: "m", 2: "u", 5: "o", 100: "m", 101: "u"}
+    assert not {3, 4, 102, 103, 200} & found.keys()
+
+
+def test_a_source_without_the_key_is_refused_whatever_the_table_has(spark, lake, name):
+    """A struct `s` of the table is not the source."""
+    spark.sql(f"CREATE TABLE {name}_s (id BIGINT, s STRUCT<id: BIGINT, x: INT>)")
+    spark.sql(f"INSERT INTO {name}_s VALUES (1, struct(1, 1)), (2, struct(7, 2))")
+    table = lake.table(f"{name}_s".removeprefix("lake."))
+    with pytest.raises(ColumnNotFound, match="the source has no column 'id'"):
+        table.merge([{"key": 99}], "id", spark=spark).when_matched_delete().execute()
+    assert table.refresh().scan().count() == 2
+    assert table.merge([{"ID": 2}], "id", spark=spark).when_matched_delete().execute().rows_deleted == 1
 
 
 def test_an_upsert_needs_its_keys(spark, table):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from frazil import ambient
-from frazil.errors import InvalidArgument, InvalidExpression
+from frazil.errors import ColumnNotFound, InvalidArgument, InvalidExpression
 from frazil.iceberg.refs import MAIN
 from frazil.iceberg.rewritten import ConvertedDeleteFiles, RewrittenDataFiles, RewrittenDeleteFiles
 from frazil.iceberg.row_changes import RowChanges
@@ -123,19 +123,15 @@ class Statement:
     parts: tuple[str, ...] = ()
 
     def execute(self) -> RowChanges:
-        """Carry it out. If there is nothing to change, what the table has become since it was loaded is looked at."""
-        changed, seen = self._execute()
-        if changed.snapshot is None and handle_on(self.table.refresh(), self.branch, self._session).rows != seen:
-            changed, _ = self._execute()
-        return changed
-
-    def _execute(self) -> tuple[RowChanges, str]:
-        """What changed, and what the rows were that were looked at."""
+        """Carry it out, on the table as it is now."""
+        self.table.refresh()
         with self.command() as command:
-            return command.handle.change_rows(command), command.handle.rows
+            changed: RowChanges = command.handle.change_rows(command)
+        return changed
 
     def explain(self, mode: str | None = None) -> None:
         """Print Spark's plan of the rows that change; nothing is changed. `mode` is as for DataFrames."""
+        self.table.refresh()
         with self.command() as command, command.narrowed() as narrowed:
             print(narrowed.explained(mode))  # noqa: T201
 
@@ -190,6 +186,8 @@ class Merge:
     clauses: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     evolves: bool = False
+    keys: tuple[str, ...] = ()
+    """The columns of both that are to be equal, if that is what `on` says."""
 
     def when_matched_update(self, values: Values, condition: str | None = None) -> Merge:
         """Update rows that match."""
@@ -248,6 +246,7 @@ class Merge:
         if not self.clauses:
             raise InvalidArgument("a merge that does nothing", hint="say what: .when_matched_update_all() and the like")
         rows = _as_frame(self.source, self.spark, self.table.schema)
+        _check_source(rows, self.keys)
         view = f"frazil_{ambient.new_uuid().hex}"
         rows.createTempView(view)
         clauses = sorted(self.clauses, key=_rank)
@@ -273,8 +272,21 @@ def merge_rows(table: AnyTable, source: Any, on: str | Sequence[str], spark: Spa
         raise InvalidArgument("nothing to match rows by", hint="give a condition, or names of columns")
     if isinstance(on, str) and on.lower() not in map(str.lower, table.schema.columns):
         return Merge(table, source, on, spark, branch)
-    found = [table.schema.find(name, case_sensitive=False).name for name in names]  # or it says what there is
-    return Merge(table, source, " AND ".join(f"t.{quoted_name(n)} = s.{quoted_name(n)}" for n in found), spark, branch)
+    found = tuple(table.schema.find(name, case_sensitive=False).name for name in names)  # or it says what there is
+    equal = " AND ".join(f"t.{quoted_name(name)} = s.{quoted_name(name)}" for name in found)
+    return Merge(table, source, equal, spark, branch, keys=found)
+
+
+def _check_source(rows: DataFrame, keys: Sequence[str]) -> None:
+    """A name of the source that it does not have might be found in a struct `s` of the table."""
+    is_exact = rows.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    columns = set(rows.columns if is_exact else map(str.lower, rows.columns))
+    for key in keys:
+        if (key if is_exact else key.lower()) not in columns:
+            raise ColumnNotFound(
+                f"the source has no column {key!r}, by which rows are to match",
+                hint=f"it has {', '.join(rows.columns)}; or give a condition such as 't.{key} = s.key'",
+            )
 
 
 def _as_frame(rows: Any, spark: SparkSession | None, schema: Schema) -> DataFrame:
