@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from copy import copy
 from typing import Any
 
 import pytest
 
-from frazil.errors import ColumnNotFound, InvalidArgument, InvalidValue, StoreError
+from frazil.errors import ColumnNotFound, CommitConflict, InvalidArgument, InvalidValue, StoreError, Unsupported
+from frazil.iceberg.data_file import Content, DataFile
 from frazil.iceberg.equality_writer import EqualityDeleteWriter
+from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.table import IcebergTable
 from tests.iceberg.small_tables import ids_of, new_table, rows
 
@@ -128,3 +131,157 @@ def test_new_rows_are_not_left_behind_if_old_ones_cannot_be_read():
 def test_a_struct_is_no_key():
     with pytest.raises(InvalidArgument, match="'st'"):
         new_table(2, NESTED).upsert([{"st": None, "v": 1}], ["st"])
+
+
+class Kept:
+    """A table, and what must be in it."""
+
+    def __init__(self, version: int, partition_by: tuple[str, ...]) -> None:
+        self.table = new_table(version, "id BIGINT, kind STRING, v INT", partition_by=partition_by)
+        self.wanted: dict[int, int] = {}
+        self._turn = 0
+
+    def put(self, *ids: int) -> RowChanges:
+        self._turn += 1
+        done = self.table.upsert([{"id": n, "kind": "a", "v": self._turn} for n in ids], ["id"])
+        self.wanted.update(dict.fromkeys(ids, self._turn))
+        read = self.table.scan(columns=["id", "v"]).to_arrow().to_pylist()
+        assert sorted((row["id"], row["v"]) for row in read) == sorted(self.wanted.items())
+        return done
+
+    def specs_of_deletes(self, done: RowChanges) -> set[int]:
+        """The specs that the keys of an upsert were written for."""
+        assert done.snapshot is not None
+        entries = self.table.inspect("entries").to_pylist()
+        mine = [one["data_file"] for one in entries if one["snapshot_id"] == done.snapshot.snapshot_id]
+        return {file["spec_id"] for file in mine if file["content"] == Content.EQUALITY_DELETES}
+
+
+@VERSIONS
+@pytest.mark.parametrize(
+    ("before", "remove", "add", "specs"),
+    [
+        (("bucket(4, id)",), "id_bucket", "bucket(8, id)", {0, 1}),
+        ((), None, "bucket(8, id)", {0}),  # without partitions it reaches all files
+        (("bucket(4, id)",), "id_bucket", None, {1}),
+        (("id",), "id", "bucket(8, id)", {0, 1}),
+        (("bucket(4, id)",), None, "truncate(10, id)", {0, 1}),
+    ],
+    ids=str,
+)
+def test_upserts_go_on_after_a_change_of_partitioning(
+    version: int, before: tuple[str, ...], remove: str | None, add: str | None, specs: set[int]
+):
+    kept = Kept(version, before)
+    kept.put(*range(12))
+    kept.put(3, 4, 20)
+    change = kept.table.update_spec()
+    if remove is not None:
+        change.remove_field(remove)
+    if add is not None:
+        change.add_field(add)
+    change.commit()
+    assert kept.specs_of_deletes(kept.put(4, 5, 21)) == specs
+    assert kept.specs_of_deletes(kept.put(4, 5, 6, 20, 22)) == specs
+    kept.put(*range(0, 30, 3))
+    assert kept.table.scan().count() == len(kept.wanted)
+
+
+@VERSIONS
+def test_keys_are_written_for_specs_that_have_files_only(version: int):
+    kept = Kept(version, ("bucket(4, id)",))
+    kept.put(1, 2, 3)
+    kept.table.update_spec().remove_field("id_bucket").add_field("bucket(8, id)").commit()
+    kept.table.overwrite([{"id": n, "kind": "a", "v": 1} for n in (1, 2, 3)])
+    assert kept.specs_of_deletes(kept.put(2)) == {1}
+    kept.table.update_spec().remove_field("id_bucket_8").add_field("bucket(2, id)").commit()
+    kept.table.update_spec().remove_field("id_bucket_2").add_field("bucket(3, id)").commit()
+    assert kept.specs_of_deletes(kept.put(2, 3)) == {1, 3}
+
+
+@VERSIONS
+def test_a_branch_has_files_of_its_own_specs(version: int):
+    kept = Kept(version, ("bucket(4, id)",))
+    kept.put(1, 2)
+    table = kept.table
+    table.manage_refs().create_branch("old").commit()
+    table.update_spec().remove_field("id_bucket").add_field("bucket(8, id)").commit()
+    table.overwrite([{"id": n, "kind": "a", "v": 1} for n in (1, 2)])
+    table.upsert([{"id": 1, "kind": "b", "v": 7}], ["id"], branch="old")
+    assert sorted(row["v"] for row in table.scan(ref="old").to_arrow().to_pylist()) == [1, 7]
+    assert kept.specs_of_deletes(kept.put(2)) == {1}
+
+
+@VERSIONS
+def test_partitions_that_the_key_does_not_tell(version: int):
+    """Refused as long as there are such files, unless deletes can be written that reach all partitions."""
+    kept = Kept(version, ("kind",))
+    table = kept.table
+    table.append([{"id": 1, "kind": "a", "v": 0}])
+    table.update_spec().remove_field("kind").add_field("bucket(4, id)").commit()
+    with pytest.raises(Unsupported, match=r"files from when it was partitioned by 'kind'.*rewrite_data_files"):
+        kept.put(1)
+    table.overwrite([{"id": 1, "kind": "a", "v": 0}])
+    kept.put(1, 2)
+    table.update_spec().add_field("kind").commit()
+    with pytest.raises(Unsupported, match="the table is partitioned by 'kind'"):
+        kept.put(1)
+    table.update_spec().remove_field("kind").remove_field("id_bucket_4").commit()
+    kept.put(1, 3)
+
+
+@VERSIONS
+def test_deletes_without_partitions_reach_rows_of_any(version: int):
+    kept = Kept(version, ())
+    kept.put(1, 2)
+    kept.table.update_spec().add_field("kind").commit()
+    kept.put(2, 3)
+    kept.table.upsert([{"id": 3, "kind": "z", "v": 9}], ["id"])
+    kept.wanted[3] = 9
+    kept.put(1)
+
+
+@VERSIONS
+@pytest.mark.parametrize("how", ["rows of a stale writer", "a change back", "a rollback"])
+def test_files_of_a_known_spec_that_come_meanwhile_are_a_conflict(version: int, how: str):
+    """The spec had no files when the keys were written, so that none were for it."""
+    kept = Kept(version, ("bucket(4, id)",))
+    table = kept.table
+    first = kept.put(1).snapshot
+    assert first is not None
+    writer = copy(table)
+    table.update_spec().remove_field("id_bucket").add_field("bucket(8, id)").commit()
+    table.overwrite([{"id": 1, "kind": "a", "v": 1}])
+    stale = copy(table)
+    if how == "rows of a stale writer":
+        writer.append([{"id": 2, "kind": "a", "v": 1}])
+    if how == "a change back":
+        table.update_spec().remove_field("id_bucket_8").add_field("bucket(4, id)", "id_bucket").commit()
+        assert table.spec.spec_id == 0
+        table.append([{"id": 2, "kind": "a", "v": 1}])
+    if how == "a rollback":
+        table.rollback_to_snapshot(first.snapshot_id)
+    before, present = found(table.refresh()), files(table)
+    with pytest.raises(CommitConflict, match="partitioned in another way"):
+        stale.upsert([{"id": 1, "kind": "b", "v": 5}, {"id": 2, "kind": "b", "v": 5}], ["id"])
+    assert (found(table.refresh()), files(table)) == (before, present)
+    table.upsert([{"id": 1, "kind": "b", "v": 5}, {"id": 2, "kind": "b", "v": 5}], ["id"])
+    assert [(row["id"], row["v"]) for row in found(table)] == [(1, 5), (2, 5)]
+
+
+@VERSIONS
+def test_no_keys_are_left_behind_if_those_of_another_spec_fail(version: int, monkeypatch: pytest.MonkeyPatch):
+    kept = Kept(version, ("bucket(4, id)",))
+    kept.put(1, 2)
+    kept.table.update_spec().remove_field("id_bucket").add_field("bucket(8, id)").commit()
+    before, write = files(kept.table), EqualityDeleteWriter.write
+
+    def fail(writer: EqualityDeleteWriter, batches: Any) -> list[DataFile]:
+        if writer.spec.spec_id == 1:
+            raise StoreError("the disk is full")
+        return write(writer, batches)
+
+    monkeypatch.setattr(EqualityDeleteWriter, "write", fail)
+    with pytest.raises(StoreError):
+        kept.put(1)
+    assert files(kept.table) == before

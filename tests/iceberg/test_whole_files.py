@@ -33,6 +33,12 @@ def lose_data(table: IcebergTable) -> None:
         table.store.delete(file.file_path)
 
 
+def lose_deletes(table: IcebergTable) -> None:
+    """Whoever reads a delete file now fails."""
+    for file in table.scan().plan().delete_files:
+        table.store.delete(file.file_path)
+
+
 @VERSIONS
 @MODES
 @pytest.mark.parametrize(
@@ -122,11 +128,8 @@ def test_version_1_is_refused_only_for_rows_that_must_be_marked():
     assert table.delete("id < 4").rows_deleted == 2
 
 
-@MODES
-@pytest.mark.parametrize("kind", ["vector", "positions", "partition", "equality", "both"])
-def test_rows_that_were_deleted_before_do_not_count(mode: str, kind: str):
-    table = made(3 if kind == "vector" else 2, mode)
-    table.append(rows(1, 2, 3, 4, 5))
+def delete_before(table: IcebergTable, kind: str) -> None:
+    """Delete the second row of the table's one file, in some way."""
     (file,) = live_files(table)
     delta = table.new_row_delta()
     if kind == "vector":
@@ -135,26 +138,86 @@ def test_rows_that_were_deleted_before_do_not_count(mode: str, kind: str):
         delta.add_deletes(replace(position_deletes(table, (file.file_path, 1)), referenced_data_file=file.file_path))
     if kind == "partition":
         delta.add_deletes(position_deletes(table, (file.file_path, 1), ("memory://another/file.parquet", 0)))
+    if kind == "twice":
+        for _ in range(2):
+            delta.add_deletes(position_deletes(table, (file.file_path, 1)))
     if kind in ("equality", "both"):
         delta.add_deletes(equality_deletes(table, [{"id": 2}, {"id": 70}], "id"))
     if kind == "both":
         delta.add_deletes(position_deletes(table, (file.file_path, 1), (file.file_path, 2)))
     delta.commit()
-    if kind in ("equality", "both"):
-        gone = 3 if kind == "both" else 4
-    else:
-        gone = 4
-        lose_data(table)
-    assert table.delete("id < 100").rows_deleted == gone
+
+
+@MODES
+@pytest.mark.parametrize("kind", ["vector", "positions", "partition", "twice"])
+def test_rows_that_were_deleted_before_do_not_count(mode: str, kind: str):
+    table = made(3 if kind == "vector" else 2, mode)
+    table.append(rows(1, 2, 3, 4, 5))
+    delete_before(table, kind)
+    lose_data(table)
+    if kind in ("vector", "positions"):
+        lose_deletes(table)
+    assert table.delete("id < 100").rows_deleted == 4
     assert ids_of(table) == []
+
+
+@MODES
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("kind", ["equality", "both"])
+def test_rows_are_not_counted_where_equality_deletes_apply(version: int, mode: str, kind: str):
+    table = made(version, mode)
+    table.append(rows(1, 2, 3, 4, 5))
+    delete_before(table, "equality" if version == 3 else kind)
+    table.append(rows(201, 202))
+    lose_data(table)
+    lose_deletes(table)
+    done = table.delete("id < 100")
+    assert (done.rows_deleted, done.data_files_removed, done.data_files_added) == (None, 1, 0)
+    assert done.snapshot is not None
+    assert (done.snapshot.summary["operation"], done.snapshot.summary["deleted-records"]) == ("delete", "5")
+    assert "rows_deleted=unknown" in repr(done)
+    assert "<th>rows_deleted</th><td>unknown</td>" in done._repr_html_()
+    assert "rows_deleted" not in done.counts()
+    assert table.delete("id > 100").rows_deleted == 2  # keys that cannot hit a file do not apply to it
+
+
+@MODES
+def test_some_rows_that_can_be_counted_and_some_that_cannot(mode: str):
+    table = made(2, mode)
+    table.append(rows(1, 2))
+    table.new_row_delta().add_deletes(equality_deletes(table, [{"id": 2}], "id")).commit()
+    table.append(rows(3, 4, 9))
+    done = table.delete("id < 5")
+    assert (done.rows_deleted, ids_of(table)) == (None, [9])
 
 
 @MODES
 def test_without_a_row_left_there_is_no_snapshot(mode: str):
     table = made(2, mode)
     table.append(rows(1, 2))
-    table.new_row_delta().add_deletes(equality_deletes(table, [{"id": 1}, {"id": 2}], "id")).commit()
+    (file,) = live_files(table)
+    table.new_row_delta().add_deletes(position_deletes(table, (file.file_path, 0), (file.file_path, 1))).commit()
     assert table.delete("id < 100").snapshot is None
+
+
+@MODES
+def test_files_go_though_keys_may_have_left_no_row(mode: str):
+    table = made(2, mode)
+    table.append(rows(1, 2))
+    table.new_row_delta().add_deletes(equality_deletes(table, [{"id": 1}, {"id": 2}], "id")).commit()
+    done = table.delete("id < 100")
+    assert (done.rows_deleted, done.data_files_removed, live_files(table)) == (None, 1, [])
+
+
+@MODES
+def test_overwrite_reads_nothing_where_equality_deletes_apply(mode: str):
+    table = made(2, mode)
+    table.append(rows(1, 2))
+    delete_before(table, "equality")
+    lose_data(table)
+    lose_deletes(table)
+    table.overwrite(rows(7), "id < 5")
+    assert ids_of(table) == [7]
 
 
 def test_rows_that_metrics_do_not_tell_of_are_read():

@@ -74,6 +74,11 @@ class ManifestFile:
         return (self.added_files_count or 0) + (self.existing_files_count or 0)
 
 
+def live_spec_ids(manifests: Iterable[ManifestFile]) -> set[int]:
+    """The specs that there are data files of."""
+    return {one.partition_spec_id for one in manifests if one.content == DATA and one.has_live_files}
+
+
 _SHORT = 1024
 _known: Recent[tuple[Store, str], tuple[ManifestFile, ...]] = Recent(64)
 """Short lists by file: they never change, and a small query takes longer to decode its list than to plan."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.counts import total
 from frazil.iceberg import properties as props
 from frazil.iceberg.actions.row_delta import RowDelta
 from frazil.iceberg.data_file import DataFile
@@ -50,22 +51,23 @@ class MergeOnRead:
         scan = Scan(self._metadata, self._table.store, self._base, self._metadata.current_schema, where)
         whole: list[DataFile] = []
         partly: list[FileScanTask] = []
-        rows = 0
+        counts: list[int | None] = []
         for task in scan.plan().tasks(metrics_tell=True):
             if isinstance(task.residual, AlwaysTrue):
                 whole.append(task.file)
-                rows += self._reader.count(task)
+                counts.append(self._reader.count_removed(task))
             else:
                 partly.append(task)
         written = self._marked(partly)
         whole += written.emptied
-        if not (rows or written.deleted_rows):
+        rows = total([*counts, written.deleted_rows])
+        if rows == 0:
             return RowChanges()
         action = fill(self._table.new_row_delta(), written, whole)
         with removing(self._table.store, written.added):
             self._isolated(action, where, written.referenced).commit()
         return RowChanges(
-            rows_deleted=rows + written.deleted_rows,
+            rows_deleted=rows,
             data_files_removed=len(whole),
             delete_files_added=len(written.added),
             delete_files_removed=len(written.removed),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -104,6 +104,19 @@ class TaskReader:
                 gone = self.deletes.positions(task.file, task.deletes)
                 return total if gone is None else total - int(np.searchsorted(gone.positions, total))
         return sum(batch.num_rows for batch in self.read(task))
+
+    def count_removed(self, task: FileScanTask) -> int | None:
+        """How many rows go with a whole file, for which no data file is read: None, unknown, if equality deletes apply.
+
+        Position deletes are read only if they may name other files, or the same rows, too.
+        """
+        if any(delete.content == Content.EQUALITY_DELETES for delete in task.deletes):
+            return None
+        if len(task.deletes) == 1 and task.deletes[0].target_path == task.file.file_path:
+            left = task.file.record_count - task.deletes[0].record_count
+            if left >= 0:  # else the metadata is wrong, which reading will tell
+                return left
+        return self.count(replace(task, residual=AlwaysTrue()))
 
     def _read_schema(self, task: FileScanTask, keys: Sequence[EqualityKeys]) -> Schema:
         wanted = [column for column in self.output.fields if column.id not in _COMPUTED]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from frazil.counts import total
 from frazil.iceberg import properties as props
 from frazil.iceberg.actions.overwrite import OverwriteFiles
 from frazil.iceberg.data_file import DataFile
@@ -45,8 +46,8 @@ class Removal:
     """New files, with the rows of those that stay."""
     is_whole: bool
     """Whether all rows of every file that goes match, by its partition and metrics alone."""
-    rows: int
-    """How many rows match."""
+    rows: int | None
+    """How many rows match; None if that is unknown, as equality deletes apply to files that go as a whole."""
 
 
 class CopyOnWrite:
@@ -61,7 +62,7 @@ class CopyOnWrite:
     def delete(self, where: Expression) -> RowChanges:
         """Delete matching rows; without any there is no snapshot."""
         removal = self.without(where)
-        if not removal.rows:
+        if removal.rows == 0:
             return RowChanges()
         return RowChanges(
             rows_deleted=removal.rows,
@@ -87,19 +88,21 @@ class CopyOnWrite:
         removed: list[DataFile] = []
         reader = self._reader()
         partly: list[FileScanTask] = []
-        is_whole, rows = True, 0
+        is_whole = True
+        counts: list[int | None] = []
         counting = replace(reader, output=Schema(()))
         for task in scan.plan().tasks(metrics_tell=True):
             if isinstance(task.residual, AlwaysTrue):
                 removed.append(task.file)
-                rows += counting.count(task)
+                counts.append(counting.count_removed(task))
                 continue
             is_whole = False
             matching = counting.count(task)
             if matching:
                 removed.append(task.file)
                 partly.append(task)
-                rows += matching
+                counts.append(matching)
+        rows = total(counts)
         if not partly:
             return Removal(removed, (), is_whole, rows)
         # in today's spec: the columns that an older one was made of may be gone

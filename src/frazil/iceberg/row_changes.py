@@ -14,6 +14,8 @@ class RowChanges(ChangedRows):
 
     >>> RowChanges(rows_deleted=3, data_files_removed=1)
     RowChanges(rows_deleted=3, data_files_removed=1)
+    >>> RowChanges(rows_deleted=None, data_files_removed=1)
+    RowChanges(rows_deleted=unknown, data_files_removed=1)
     """
 
     snapshot: Snapshot | None = None

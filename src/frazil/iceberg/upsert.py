@@ -13,13 +13,16 @@ import pyarrow.compute as pc
 from frazil.errors import InvalidArgument, InvalidValue, Unsupported
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.equality_writer import EqualityDeleteWriter
+from frazil.iceberg.manifest_list import live_spec_ids, read_manifest_list
 from frazil.iceberg.metadata import TableMetadata
+from frazil.iceberg.refs import MAIN
 from frazil.iceberg.rewrite import branch_head
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.write import RowWriter, abandoning, removing
 from frazil.io.store import Store
 from frazil.model.conform import conform, opened
+from frazil.model.partition import PartitionField, PartitionSpec
 from frazil.model.schema import Schema
 from frazil.model.transforms import VoidTransform
 
@@ -28,7 +31,26 @@ if TYPE_CHECKING:
     from frazil.iceberg.table import IcebergTable
 
 
-def key_writer(metadata: TableMetadata, store: Store, keys: Sequence[str] | None) -> EqualityDeleteWriter:
+class KeyWriter:
+    """Writes the keys of one upsert, once for each spec in `writers`: together they reach all files of the branch."""
+
+    def __init__(self, store: Store, writers: Sequence[EqualityDeleteWriter]) -> None:
+        self._store = store
+        self.writers = tuple(writers)
+        self.equality_ids = writers[0].equality_ids
+        self.schema = writers[0].schema
+        """The columns of the keys: partitions are made of no others."""
+
+    def write(self, batches: Sequence[pa.RecordBatch]) -> list[DataFile]:
+        """Write all keys; if anything fails, no file is left behind."""
+        files: list[DataFile] = []
+        with abandoning(self._store, files):
+            for writer in self.writers:
+                files += writer.write(batches)
+        return files
+
+
+def key_writer(metadata: TableMetadata, store: Store, keys: Sequence[str] | None, branch: str = MAIN) -> KeyWriter:
     """The writer of the keys that rows are told apart by: named, or the table's identifier fields."""
     if metadata.format_version < 2:
         raise Unsupported("tables of format version 1 have no equality deletes", hint="upgrade the table, or use merge")
@@ -40,22 +62,53 @@ def key_writer(metadata: TableMetadata, store: Store, keys: Sequence[str] | None
         raise InvalidArgument(f"a column is named twice in keys: {', '.join(keys or ())}", hint="name each once")
     if not ids:
         raise InvalidArgument("no key columns", hint="name them, or set the table's identifier fields")
+    specs = _specs_reaching_all(metadata, store, ids, branch)
+    return KeyWriter(store, [EqualityDeleteWriter(metadata, store, sorted(ids), spec=spec) for spec in specs])
+
+
+def _specs_reaching_all(metadata: TableMetadata, store: Store, ids: Sequence[int], branch: str) -> list[PartitionSpec]:
+    """The specs whose equality deletes hit all files of a branch, and those that others add meanwhile.
+
+    Under an unpartitioned one they hit files of all specs, else of their own only.
+    """
+    head = branch_head(metadata, branch)
+    specs = {spec.spec_id: spec for spec in metadata.partition_specs}
+    live = set() if head is None else live_spec_ids(read_manifest_list(store, head, specs))
+    needed = [*map(metadata.spec, sorted(live - {metadata.default_spec_id})), metadata.default_spec]
+    for spec in needed:
+        if spec.is_unpartitioned:
+            return [spec]
+    apart = [(spec, part) for spec in needed for part in spec.fields if not _is_known(part, ids)]
+    if not apart:
+        return needed
     for spec in metadata.partition_specs:
-        for part in spec.fields:
-            if not isinstance(part.transform, VoidTransform) and part.source_id not in ids:
-                raise Unsupported(
-                    f"the table is partitioned by {schema.name_of(part.source_id)!r}, which is no key: a row with the "
-                    "same key may be in another partition",
-                    hint="make it a key, or use merge",
-                )
-    return EqualityDeleteWriter(metadata, store, sorted(ids))
+        if spec.is_unpartitioned:  # there are no files of it, but its deletes reach those of the others
+            return [spec]
+    spec, part = apart[-1]  # of the current spec, if it is one of these: rewriting files would not help
+    column = metadata.current_schema.name_of(part.source_id) or part.name
+    if spec.spec_id == metadata.default_spec_id:
+        raise Unsupported(
+            f"the table is partitioned by {column!r}, which is no key: a row with the same key may be in another "
+            "partition",
+            hint="make it a key, or use merge",
+        )
+    raise Unsupported(
+        f"the table has files from when it was partitioned by {column!r}, which is no key: a row with the same key may "
+        "be in any of their partitions",
+        hint="rewrite them by rewrite_data_files with the option rewrite-all, make it a key, or use merge",
+    )
+
+
+def _is_known(part: PartitionField, ids: Sequence[int]) -> bool:
+    """Whether the key of a row tells its value in a partition."""
+    return isinstance(part.transform, VoidTransform) or set(part.source_ids) <= set(ids)
 
 
 def upsert(
     table: IcebergTable, rows: Any, keys: Sequence[str] | None, branch: str, properties: Mapping[str, str]
 ) -> RowChanges:
     """Upsert rows of this process."""
-    writer = key_writer(table.metadata, table.store, keys)
+    writer = key_writer(table.metadata, table.store, keys, branch)
     batches = list(conform(_with_columns(rows, writer.schema.columns), table.schema))
     if not batches:
         return RowChanges()

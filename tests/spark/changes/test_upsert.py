@@ -185,6 +185,63 @@ def test_rows_that_were_replaced_do_not_count_when_their_file_goes(spark, made, 
     table = made(version)
     put(table, [(1, "a", 1.0), (2, "a", 1.0)])
     put(table, [(1, "a", 2.0)])
+    table.convert_equality_deletes()
     done = table.delete("id < 100", spark=spark)
     assert (done.rows_deleted, done.data_files_added) == (2, 0)
     assert rows(spark, table) == []
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("how", ["sql", "python", "here"])
+def test_whole_files_go_unread_though_equality_deletes_apply(spark, made, version, how):
+    table = made(version, ("bucket(2, id)", "day"))
+    for last, v in ((5, 1.0), (2, 2.0)):
+        table.upsert([{"id": n, "day": "a", "v": v} for n in range(last + 1)], ["id", "day"])
+    table.append([{"id": 7, "day": "b", "v": 1.0}])
+    lost = [path for path in files_of(table) if "day=a" in path.parts]
+    assert len(lost) > 2
+    for path in lost:
+        path.unlink()
+    if how == "sql":
+        spark.sql(f"DELETE FROM lake.{table.identifier} WHERE day = 'a'")
+    else:
+        done = table.delete("day = 'a'", spark=spark if how == "python" else None)
+        assert (done.rows_deleted, done.data_files_added) == (None, 0)
+    assert table.refresh().current_snapshot.summary["deleted-records"] == "9"
+    assert rows(spark, table) == [(7, "b", 1.0)]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("before", [("bucket(4, id)",), (), ("id",)], ids=str)
+def test_upserts_go_on_after_a_change_of_partitioning(spark, made, put, version, before):
+    table = made(version, before)
+    wanted = {}
+
+    def check(day, v, *ids):
+        put(table, [(n, day, v) for n in ids])
+        wanted.update({n: (n, day, v) for n in ids})
+        assert rows(spark, table) == sorted(wanted.values())
+
+    check("a", 1.0, *range(6))
+    change = table.update_spec()
+    for field in table.spec.fields:
+        change.remove_field(field.name)
+    change.add_field("bucket(8, id)").commit()
+    check("b", 2.0, 4, 5, 6)
+    check("c", 3.0, 0, 4, 6, 7)
+    specs = {file["spec_id"] for file in table.inspect("delete_files").to_pylist()}
+    assert specs == ({0, 1} if before else {0})
+
+
+def test_the_hint_about_files_of_an_older_partitioning_can_be_followed(spark, made, put):
+    table = made(partition_by=["day"])
+    table.append([{"id": 1, "day": "a", "v": 1.0}])
+    table.update_spec().remove_field("day").add_field("bucket(8, id)").commit()
+    with pytest.raises(Unsupported, match=r"partitioned by 'day'.*rewrite_data_files"):
+        put(table, [(1, "b", 2.0)])
+    spark.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{table.identifier}', options => map('rewrite-all', 'true'))"
+    )
+    table.refresh()
+    put(table, [(1, "b", 2.0)])
+    assert rows(spark, table) == [(1, "b", 2.0)]

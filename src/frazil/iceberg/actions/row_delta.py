@@ -11,6 +11,7 @@ from frazil.iceberg.actions.action import Context
 from frazil.iceberg.actions.isolated_changes import FilteredChanges
 from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.file_filter import FileFilter
+from frazil.iceberg.manifest_list import live_spec_ids
 from frazil.iceberg.snapshot import APPEND, DELETE, OVERWRITE, Snapshot
 from frazil.iceberg.transaction import Transaction
 from frazil.model.expressions import AlwaysTrue
@@ -73,17 +74,15 @@ class RowDelta(FilteredChanges):
         return self
 
     def validate_partitioning(self, specs: Iterable[PartitionSpec]) -> Self:
-        """Refuse if the table is partitioned in other ways than these: keys find rows of their own partitions only."""
+        """Refuse if the table is partitioned in other ways than these, or has files of a spec that no added delete is
+        of: keys find rows of their own spec and partition only.
+        """
         self._known_specs = {spec.spec_id for spec in specs}
         return self
 
     def validate(self, context: Context, parent: Snapshot | None) -> None:
-        new = {spec.spec_id for spec in context.metadata.partition_specs} - (self._known_specs or set())
-        if self._known_specs is not None and new:
-            raise CommitConflict(
-                "the table was partitioned in another way since the keys were written",
-                hint="load the table again and repeat the change",
-            )
+        if self._known_specs is not None:
+            self._validate_partitioning(context, parent, self._known_specs)
         since = self.since(context, parent)
         if not since:
             return
@@ -99,3 +98,12 @@ class RowDelta(FilteredChanges):
         if self._check_deletes:
             validation.no_new_deletes(context, since, matching, self._looked_for)
         validation.no_new_deletes_for(context, since, self._removed_data)
+
+    def _validate_partitioning(self, context: Context, parent: Snapshot | None, known: set[int]) -> None:
+        new = {spec.spec_id for spec in context.metadata.partition_specs} - known
+        # a spec that was known may have got files only now: by a stale writer, a rollback, or a change back to it
+        if new or live_spec_ids(context.manifests(parent)) - {file.spec_id for file in self._added_deletes}:
+            raise CommitConflict(
+                "the table was partitioned in another way since the keys were written",
+                hint="load the table again and repeat the change",
+            )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from frazil.counts import total
 from frazil.errors import FrazilError
 from frazil.iceberg import properties as props
 from frazil.iceberg.actions.isolated_changes import FilteredChanges
@@ -114,11 +115,11 @@ def delete_whole_files(
     plan = _plan(handle, where)
     if not all(matching.every(part.entries).all() for part in plan.parts):
         return None
-    tasks = [replace(task, residual=AlwaysTrue()) for task in plan.tasks()]
+    tasks = list(plan.tasks())
     deletes = DeleteReader(table.store, table.metadata)
     counting = TaskReader(table.store, table.metadata, Schema(()), handle.schema, deletes, BATCH_ROWS)
-    rows = sum(map(counting.count, tasks))
-    if not rows:
+    rows = total(map(counting.count_removed, tasks))
+    if rows == 0:
         return RowChanges()
     action = table.new_overwrite()
     for task in tasks:

@@ -36,20 +36,20 @@ def upsert_frame(
     table: IcebergTable, rows: DataFrame, keys: Sequence[str] | None, branch: str, properties: Mapping[str, str]
 ) -> RowChanges:
     """Upsert the rows of a DataFrame, which is computed once."""
-    writer = key_writer(table.metadata, table.store, keys)
     bridge = any_bridge(rows.sparkSession)
+    settings = settings_of(on_branch(table, branch), {}, rows.sparkSession)
+    writer = key_writer(table.metadata, table.store, keys, settings.branch)
     check_given([name.lower() for name in rows.columns], [name.lower() for name in writer.schema.columns])
     fitted = by_name(rows, table.schema, bridge.dialect, check_nulls=False, check_order=False)
-    settings = settings_of(on_branch(table, branch), {}, rows.sparkSession)
     work = _Upsert(bridge, table, settings)
     try:
         with made_once(fitted, bridge.classes) as made:
             _check_keys(made, table.schema, writer.equality_ids)
             files = work.write(made, table.schema)
-            deletes = []
-            if has_rows(table, settings.branch):
-                found = work.write(_only(made, writer.schema), writer.schema, writer.spec)
-                deletes = [writer.as_delete(file) for file in found]
+            deletes: list[DataFile] = []
+            for one in writer.writers if has_rows(table, settings.branch) else ():
+                found = work.write(_only(made, one.schema), one.schema, one.spec)
+                deletes += map(one.as_delete, found)
     except BaseException:
         work.abandon()
         raise
