@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import pytest
@@ -62,6 +62,59 @@ def test_a_signature_is_text() -> None:
     with pytest.raises(InvalidArgument):
         table.begin_transaction(DAY)  # type: ignore[arg-type]
     assert len(opened(table).snapshots) == 1
+
+
+@pytest.mark.parametrize("key", [("id",), ()])
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("nope", "names a column 'nope' that the table does not have"),
+        ("AT", "names a column 'AT' that the table does not have"),
+        ("", "names a column '' that"),
+        ("day", "names 'day' of type date, which tells no time"),
+        ("s", "names 's'"),
+        ("all.element", "names 'all.element'"),
+    ],
+)
+def test_an_event_time_that_tells_no_watermark_is_refused(column: str, words: str, key: tuple[str, ...]) -> None:
+    schema = "id BIGINT NOT NULL, at TIMESTAMP, day DATE, s STRUCT<at: BIGINT>, all ARRAY<TIMESTAMP>"
+    with pytest.raises(InvalidArgument, match=words):
+        new_table(schema, primary_key=key, properties={"table.event-time-field": column})
+    table = new_table(schema, primary_key=key)
+    with pytest.raises(InvalidArgument, match=words):
+        table.update_properties().set("table.event-time-field", column).commit()
+    assert "table.event-time-field" not in opened(table).properties
+
+
+@pytest.mark.parametrize("column", ["at", "s.at", "id", "_ingest_time"])
+def test_an_event_time_is_a_column_or_the_time_of_writing(column: str) -> None:
+    schema = "id BIGINT NOT NULL, at TIMESTAMP, s STRUCT<at: BIGINT>"
+    new_table(schema, properties={"table.event-time-field": column})
+    table = new_table(schema)
+    table.update_properties().set("table.event-time-field", column).commit()
+    table.append([{"id": 1, "at": datetime(2026, 11, 16), "s": {"at": 1}}])
+    assert opened(table).watermark > 0
+
+
+def test_how_event_times_are_told_is_checked_before_rows_are_written() -> None:
+    table = new_table()
+    for name, text in (
+        ("table.event-time-field.datetime-number-format", "days"),
+        ("table.watermark-allowed-lateness-second", "-1"),
+    ):
+        with pytest.raises(InvalidArgument, match=name):
+            new_table(properties={name: text})
+        with pytest.raises(InvalidArgument, match=name):
+            table.update_properties().set(name, text).commit()
+
+
+def test_properties_that_only_one_store_has_reach_the_other_when_they_are_set_again() -> None:
+    table = new_table()
+    table.base_store.update_properties().set("mine", "1").commit()
+    assert table.change_store is not None
+    assert "mine" not in table.change_store.properties
+    opened(table).update_properties().set("mine", "1").commit()
+    assert opened(table).change_store.properties["mine"] == "1"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "mixed", "lance"])

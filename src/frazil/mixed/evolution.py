@@ -6,6 +6,8 @@ field id, so readers do not even notice.
 
 from __future__ import annotations
 
+from typing import Self
+
 from frazil.errors import CommitConflict
 from frazil.iceberg.actions.action import Action, Context, Staged
 from frazil.iceberg.actions.update_properties import UpdateProperties
@@ -19,6 +21,7 @@ from frazil.iceberg.updates import LAST_ADDED, AddSchema, SetCurrentSchema
 from frazil.mixed.columns import refuse_reserved
 from frazil.mixed.keys import check_key_evolution
 from frazil.mixed.properties import check_mixed_properties, refuse_store_properties
+from frazil.mixed.watermark import check_event_time
 from frazil.model.schema import Schema
 
 _ATTEMPTS = 5
@@ -82,7 +85,7 @@ def _new_names(before: Schema, after: Schema) -> list[str]:
 
 
 class UpdateMixedProperties(UpdateProperties):
-    """Properties of a mixed table, set on both stores."""
+    """Properties of a mixed table, set on both stores; set once more, they reach one that was left without."""
 
     def __init__(self, base: IcebergTable, change: IcebergTable | None) -> None:
         super().__init__(base._transaction())
@@ -90,11 +93,14 @@ class UpdateMixedProperties(UpdateProperties):
 
     def stage(self, context: Context) -> Staged:
         check_mixed_properties(self._sets)
+        check_event_time(self._sets, context.metadata.current_schema)
         refuse_store_properties(self._removes)
         return super().stage(context)
 
-    def finished(self, context: Context, state: TableState) -> None:
-        if self._change is None:
-            return
-        shared = {name: text for name, text in self._sets.items() if name != DEFAULT_NAME_MAPPING.name}
-        self._change.update_properties().set_all(shared).remove(*self._removes).commit()
+    def commit(self) -> Self:
+        super().commit()
+        # also if the base store had them before: who set them there may have been interrupted
+        if self._change is not None:
+            shared = {name: text for name, text in self._sets.items() if name != DEFAULT_NAME_MAPPING.name}
+            self._change.update_properties().set_all(shared).remove(*self._removes).commit()
+        return self

@@ -18,6 +18,7 @@ from frazil.mixed.properties import CHANGE_IDENTIFIER
 
 NESTED = "nested"
 SIBLING = "sibling"
+INTERNAL = "internal"
 LAYOUTS = (NESTED, SIBLING)
 """Those in which tables are made."""
 BASE_FOLDER = "base"
@@ -52,6 +53,14 @@ def change_identifier(folder: str, layout: str) -> str:
     """The name of the change store that the base store keeps: of the namespace and the table, as Amoro has it."""
     table, namespace = locations.name(folder), locations.name(locations.parent(folder))
     return f"{namespace}.{table}{_SIBLING_SUFFIX if layout == SIBLING else _INTERNAL_SUFFIX}"
+
+
+def layout_at(base_folder: str, properties: Mapping[str, str]) -> str:
+    """The layout of a table, by the place and the properties of its base store."""
+    if locations.name(base_folder) == BASE_FOLDER:
+        return NESTED
+    # without a key there is no change store, and a base store that is the folder itself is a sibling's
+    return INTERNAL if properties.get(CHANGE_IDENTIFIER, "").endswith(_INTERNAL_SUFFIX) else SIBLING
 
 
 def twin(base_folder: str, properties: Mapping[str, str]) -> str:

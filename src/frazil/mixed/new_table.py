@@ -12,6 +12,7 @@ from frazil.mixed.columns import refuse_reserved
 from frazil.mixed.keys import check_new_key, check_partitioning
 from frazil.mixed.layout import Places
 from frazil.mixed.properties import BASE, CHANGE, check_mixed_properties, store_properties
+from frazil.mixed.watermark import check_event_time
 from frazil.model.partition import PartitionSpec
 from frazil.model.property_text import property_texts
 from frazil.model.schema import Schema
@@ -33,6 +34,7 @@ def new_stores(
     if given.pop(FORMAT_VERSION, str(STORE_VERSION)) != str(STORE_VERSION):
         raise InvalidArgument("the stores of a mixed table are of format version 2", hint="leave format-version out")
     check_mixed_properties(given)
+    check_event_time(given, schema)
     key = check_new_key(schema, primary_key)
     if key:
         check_partitioning(spec)

@@ -21,7 +21,7 @@ from frazil.io.store import Store
 from frazil.mixed.change_view import ChangeView
 from frazil.mixed.evolution import UpdateMixedProperties, UpdateMixedSchema, sync_schema
 from frazil.mixed.keys import key_fields
-from frazil.mixed.layout import BASE_FOLDER
+from frazil.mixed.layout import BASE_FOLDER, layout_at
 from frazil.mixed.merge_rows import MixedMerge
 from frazil.mixed.optimized import Optimized, read_optimized
 from frazil.mixed.overwrite import Overwrite, refuse_parts
@@ -86,6 +86,11 @@ class MixedTable(SelfOptimizing):
         """The folder of the table, which in some layouts is that of its base store."""
         own = self.base_store.location
         return locations.parent(own) if locations.name(own) == BASE_FOLDER else own
+
+    @property
+    def layout(self) -> str:
+        """Where the stores lie: `nested`, `sibling`, or `internal` as Amoro's server has them."""
+        return layout_at(self.base_store.location, self.base_store.properties)
 
     @property
     def schema(self) -> Schema:

@@ -31,7 +31,29 @@ STRING_FORMAT = Property("table.event-time-field.datetime-string-format", "yyyy-
 NUMBER_FORMAT = Property(
     "table.event-time-field.datetime-number-format", "TIMESTAMP_MS", choice(("timestamp_ms", "timestamp_s"))
 )
+_TIMES = (t.TimestampType, t.TimestamptzType, t.LongType, t.IntegerType, t.StringType)
 _JAVA = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSS": "%f"}
+
+
+def check_event_time(properties: Mapping[str, str], schema: Schema) -> None:
+    """Refuse an event time that would give no watermark, or fail when rows are written."""
+    settings = PropertyReader(properties)
+    settings.get(LATENESS_SECONDS)
+    settings.get(NUMBER_FORMAT)
+    name = settings.get(EVENT_TIME)
+    if name == INGEST_TIME:
+        return
+    column = schema.find_or_none(name)
+    if column is None:
+        raise InvalidArgument(
+            f"property {EVENT_TIME.name} names a column {name!r} that the table does not have",
+            hint=f"the columns are {', '.join(schema.columns[:12])}; {INGEST_TIME} is the time of writing",
+        )
+    outer = [schema.field_by_id(number) for number in schema.path_ids(column.id)[:-1]]
+    # there are no bounds of what a row has many of
+    is_one = all(one is None or isinstance(one.type, t.StructType) for one in outer)
+    if not is_one or not isinstance(column.type, _TIMES):
+        raise _no_time(name, column.type)
 
 
 def watermark_of(files: Iterable[DataFile], schema: Schema, properties: Mapping[str, str]) -> int | None:
@@ -58,8 +80,13 @@ def _millis(type_: t.Type, bound: bytes, settings: PropertyReader) -> int | None
         return int(value) * (1000 if settings.get(NUMBER_FORMAT) == "timestamp_s" else 1)
     if isinstance(type_, t.StringType):
         return _parsed(str(value), settings.get(STRING_FORMAT))
-    raise InvalidArgument(
-        f"{EVENT_TIME.name} names a column of type {type_}", hint="use a timestamp, a number or a text"
+    raise _no_time(settings.get(EVENT_TIME), type_)
+
+
+def _no_time(name: str, type_: t.Type) -> InvalidArgument:
+    return InvalidArgument(
+        f"property {EVENT_TIME.name} names {name!r} of type {type_}, which tells no time of a row",
+        hint="use a timestamp, a whole number or a text, that is in no list or map",
     )
 
 

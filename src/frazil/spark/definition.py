@@ -46,6 +46,8 @@ class Definition:
     format: str = ICEBERG
     names_format: bool = True
     """Whether a format of tables was named; `saveAsTable` names one of files."""
+    implied: frozenset[str] = frozenset()
+    """The properties that nobody gave, but the format of files that was named."""
 
     @property
     def version_number(self) -> int | None:
@@ -75,6 +77,7 @@ def parse_definition(bridge: Bridge, text: str) -> Definition:
         document["how"],
         kind,
         (given.get("provider") or "").lower() in PROVIDERS,
+        frozenset(implied),
     )
 
 

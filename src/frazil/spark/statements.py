@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from frazil.catalog.formats import MIXED
+from frazil.errors import InvalidSchema
 from frazil.model.types import Type
 from frazil.spark import grammar
 from frazil.spark.definition import PROVIDERS
@@ -46,7 +47,14 @@ class Statements:
         found = keyed(text)
         if found is None or PROVIDERS.get(found.provider.lower()) != MIXED:
             return None
-        return None if self._own(found.table, jsession) is None else found.text
+        if self._own(found.table, jsession) is None:
+            return None
+        if found.is_keyed_twice:
+            raise InvalidSchema(
+                f"{'.'.join(found.table)} is to have two primary keys",
+                hint="a key of several columns is written PRIMARY KEY (a, b), once",
+            )
+        return found.text
 
     def _own(self, names: tuple[str, ...], jsession: Any) -> list[str] | None:
         """The parts of a name in this lake, None if it is of another catalog. Spark's rules for names apply."""

@@ -13,10 +13,12 @@ from frazil.errors import (
     InvalidArgument,
     InvalidEvolution,
     InvalidSchema,
+    StoreError,
     StoreMissing,
     TableNotFound,
     Unsupported,
 )
+from frazil.mixed.evolution import UpdateMixedProperties
 from frazil.spark.catalog import resolve
 
 
@@ -67,6 +69,44 @@ def test_what_is_shown_makes_the_same_table_again(sql, name, opened, lake):
     assert second.spec == first.spec
 
 
+@pytest.mark.parametrize("key", ["id INT, PRIMARY KEY (id)", "id INT"])
+@pytest.mark.parametrize("layout", ["nested", "sibling"])
+def test_what_is_shown_makes_a_table_of_the_same_layout(sql, name, opened, lake, layout, key):
+    sql(f"CREATE TABLE {name} ({key}) USING mixed TBLPROPERTIES ('layout' = '{layout}')")
+    [(created,)] = sql(f"SHOW CREATE TABLE {name}")
+    assert ("'layout' = 'sibling'" in created) == (layout == "sibling")
+    short = name.rpartition(".")[2]
+    other = f"{name}_again"
+    sql(created.replace(name, other).replace(f"/{short}'", f"/{short}_again'"))
+    first, second = opened(), lake.table(other.removeprefix("lake."))
+    assert (first.layout, second.layout) == (layout, layout)
+    assert second.location == first.location + "_again"
+    assert [store.location.removeprefix(second.location) for store in _stores(second)] == [
+        store.location.removeprefix(first.location) for store in _stores(first)
+    ]
+
+
+def _stores(table):
+    return [store for store in (table.base_store, table.change_store) if store is not None]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "id BIGINT PRIMARY KEY, v STRING",
+        "id BIGINT NOT NULL PRIMARY KEY, v STRING",
+        "PRIMARY KEY (ID), id BIGINT, v STRING",
+    ],
+)
+def test_a_key_may_be_said_of_its_column_or_before_all_columns(sql, name, opened, columns):
+    sql(f"CREATE TABLE {name} ({columns}) USING mixed TBLPROPERTIES ('write.upsert.enabled' = 'true')")
+    assert opened().primary_key == ("id",)
+    assert opened().schema.columns == ["id", "v"]
+    for text in "ab":
+        sql(f"INSERT INTO {name} VALUES (1, '{text}')")
+    assert sql(f"SELECT * FROM {name}") == [(1, "b")]
+
+
 @pytest.mark.parametrize(
     ("definition", "error", "words"),
     [
@@ -80,6 +120,17 @@ def test_what_is_shown_makes_the_same_table_again(sql, name, opened, lake):
             "power of two",
         ),
         ("(id INT, t DATE, PRIMARY KEY (id)) USING mixed PARTITIONED BY (years(t))", InvalidSchema, "years"),
+        ("(id INT PRIMARY KEY, x INT PRIMARY KEY) USING mixed", InvalidSchema, "two primary keys"),
+        (
+            "(id INT PRIMARY KEY) USING mixed TBLPROPERTIES ('table.event-time-field' = 'gone')",
+            InvalidArgument,
+            "names a column 'gone'",
+        ),
+        (
+            "(id INT PRIMARY KEY, b BOOLEAN) USING mixed TBLPROPERTIES ('table.event-time-field' = 'b')",
+            InvalidArgument,
+            "names 'b' of type boolean, which tells no time",
+        ),
         ("(id INT, _Tree_node INT, PRIMARY KEY (id)) USING mixed", InvalidSchema, "'_Tree_node' has the name"),
         ("PRIMARY KEY (id) USING mixed AS SELECT 1 AS id, 2 AS _change_action", InvalidSchema, "has the name"),
     ],
@@ -152,6 +203,89 @@ def test_rows_are_replaced_and_columns_are_not(spark, sql, name, opened):
         sql(f"REPLACE TABLE {name}_none PRIMARY KEY (id) USING mixed AS SELECT 1 AS id")
 
 
+COLUMNS = "(id BIGINT, v STRING, PRIMARY KEY (id))"
+QUERY = "AS SELECT id, 'new' AS v FROM range(3)"
+
+
+@pytest.mark.parametrize("how", ["CREATE OR REPLACE", "REPLACE"])
+@pytest.mark.parametrize("old_rows", [2, 0])
+@pytest.mark.parametrize("rows", ["", QUERY])
+def test_properties_and_comment_of_a_replacement_are_set_and_others_stay(sql, name, opened, how, old_rows, rows):
+    sql(f"CREATE TABLE {name} {COLUMNS} USING mixed COMMENT 'old' TBLPROPERTIES ('mine' = '1', 'kept' = '2')")
+    sql(f"INSERT INTO {name} SELECT id, 'old' FROM range({old_rows})")
+    sql(
+        f"{how} TABLE {name} {'PRIMARY KEY (id)' if rows else COLUMNS} USING mixed COMMENT 'new'"
+        f" TBLPROPERTIES ('write.upsert.enabled' = 'true', 'mine' = '3', 'base.write.format' = 'orc') {rows}"
+    )
+    table = opened()
+    for store in (table.base_store, table.change_store):
+        told = {key: store.properties.get(key) for key in ("comment", "mine", "kept", "write.upsert.enabled")}
+        assert told == {"comment": "new", "mine": "3", "kept": "2", "write.upsert.enabled": "true"}
+    assert {task.file.file_format.lower() for task in table.base_store.scan().plan().tasks()} == (
+        {"orc"} if rows else set()
+    )
+    for text in "ab":
+        sql(f"INSERT INTO {name} VALUES (1, '{text}')")
+    wanted = {0: "new", 1: "b", 2: "new"} if rows else {1: "b"}
+    assert sorted(sql(f"SELECT * FROM {name}")) == sorted(wanted.items())
+    assert dict(sql(f"SHOW TBLPROPERTIES {name}"))["mine"] == "3"
+
+
+def test_a_table_without_a_key_gets_the_properties_of_its_replacement(sql, name, opened):
+    sql(f"CREATE TABLE {name} (id BIGINT) USING mixed")
+    sql(f"CREATE OR REPLACE TABLE {name} USING mixed TBLPROPERTIES ('mine' = '1') AS SELECT id FROM range(3)")
+    assert opened().properties["mine"] == "1"
+    sql(f"REPLACE TABLE {name} (id BIGINT) USING mixed COMMENT 'empty' TBLPROPERTIES ('mine' = '2')")
+    assert (opened().properties["mine"], opened().properties["comment"]) == ("2", "empty")
+    assert sql(f"SELECT * FROM {name}") == []
+
+
+def test_a_replacement_that_names_no_format_sets_properties_too(spark, sql, name, opened):
+    sql(f"CREATE TABLE {name} {COLUMNS} USING mixed")
+    rows = spark.range(3).selectExpr("id", "'a' AS v")
+    rows.writeTo(name).tableProperty("mine", "1").createOrReplace()
+    assert (opened().format, opened().properties["mine"]) == ("mixed", "1")
+    rows.write.mode("overwrite").saveAsTable(name)
+    assert (opened().properties["mine"], spark.table(name).count()) == ("1", 3)
+    assert "write.format.default" not in opened().properties
+    with pytest.raises(Unsupported, match="another key"):
+        rows.writeTo(name).tableProperty("primary-key", "v").createOrReplace()
+
+
+def test_the_rows_of_a_replacement_must_fit_its_properties_or_nothing_changes(sql, name, opened):
+    sql(f"CREATE TABLE {name} PRIMARY KEY (id) USING mixed AS SELECT id, 'old' AS v FROM range(2)")
+    for properties, query in (
+        ("'write.upsert.enabled' = 'true'", "SELECT 1L AS id, 'new' AS v FROM range(2)"),
+        ("'write.upsert.enabled' = 'perhaps'", "SELECT id, 'new' AS v FROM range(2)"),
+        ("'mine' = '1'", "SELECT id, CAST(raise_error('no luck') AS STRING) AS v FROM range(2)"),
+        ("'layout' = 'sibling'", "SELECT id, 'new' AS v FROM range(2)"),
+    ):
+        with pytest.raises(Exception, match=r"several rows|two rows|true or false|no luck|layout sibling"):
+            sql(f"REPLACE TABLE {name} PRIMARY KEY (id) USING mixed TBLPROPERTIES ({properties}) AS {query}")
+    table = opened()
+    for store in (table.base_store, table.change_store):
+        assert not {"write.upsert.enabled", "mine", "layout"}.intersection(store.properties)
+    assert sorted(sql(f"SELECT * FROM {name}")) == [(0, "old"), (1, "old")]
+
+
+def test_a_replacement_that_comes_to_the_base_store_only_is_whole_and_can_be_repeated(sql, name, opened, monkeypatch):
+    sql(f"CREATE TABLE {name} PRIMARY KEY (id) USING mixed AS SELECT id, 'old' AS v FROM range(2)")
+    sql(f"INSERT INTO {name} VALUES (7, 'old')")
+    replacement = f"REPLACE TABLE {name} PRIMARY KEY (id) USING mixed TBLPROPERTIES ('mine' = '1') {QUERY}"
+
+    def interrupted(self):
+        raise StoreError("the line is cut", hint="wait")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UpdateMixedProperties, "commit", interrupted)
+        with pytest.raises(StoreError, match="the line is cut"):
+            sql(replacement)
+    assert sorted(sql(f"SELECT * FROM {name}")) == [(0, "new"), (1, "new"), (2, "new")]
+    assert opened().properties["mine"] == "1"
+    sql(replacement)
+    assert opened().change_store.properties["mine"] == "1"
+
+
 def test_columns_change_in_both_stores(spark, sql, name, opened):
     sql(f"CREATE TABLE {name} PRIMARY KEY (id) USING mixed AS SELECT id, int(id) AS n, 'a' AS s FROM range(5)")
     opened().upsert([{"id": 1, "n": 10, "s": "b"}])
@@ -195,6 +329,8 @@ def test_properties_change_in_both_stores(sql, name, opened):
     for refused in ("primary-key", "table-format", "layout", "watermark.table", "current-snapshot-id"):
         with pytest.raises(Unsupported, match=refused):
             sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{refused}' = 'id')")
+    with pytest.raises(InvalidArgument, match="names a column 'gone'"):
+        sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('table.event-time-field' = 'gone')")
     with pytest.raises(InvalidArgument, match="power of two"):
         sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('base.file-index.hash-bucket' = '3')")
 

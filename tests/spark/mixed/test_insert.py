@@ -10,6 +10,7 @@ from pyspark.sql import functions
 
 from frazil.errors import FrazilError
 from frazil.mixed.file_names import FileType, parse_base, parse_change
+from frazil.spark.mixed.partitions import drop_partitions
 from tests.mixed.test_amoro_needs import entries
 from tests.spark.mixed.keyed import PARTITIONINGS, SCHEMA, Keyed
 
@@ -139,6 +140,37 @@ def test_overwriting_partitions(spark, sql, lake, name):
     sql(f"TRUNCATE TABLE {name}")
     keyed.rows = {}
     keyed.check(spark)
+
+
+def test_columns_of_a_dropped_partition_are_found_whatever_their_case(spark, sql, lake, name):
+    keyed = Keyed(lake, name, ["region"]).filled()
+    sql(f"ALTER TABLE {name} DROP PARTITION (REGION = 'us')")
+    keyed.rows = {key: row for key, row in keyed.rows.items() if row[2] != "us"}
+    keyed.check(spark)
+    with pytest.raises(FrazilError, match="not partitioned by the values of 'ID'"):
+        sql(f"ALTER TABLE {name} DROP PARTITION (ID = 1)")
+    with pytest.raises(FrazilError, match="not partitioned by the values of 'nope'"):
+        sql(f"ALTER TABLE {name} DROP PARTITION (nope = 1)")
+    with pytest.raises(FrazilError, match="'region' twice"):
+        drop_partitions(keyed.table, [{"region": "eu", "REGION": "ap"}], False)
+    keyed.check(spark)
+
+
+def test_a_partition_whose_column_could_be_several_is_not_dropped(lake, name):
+    table = lake.create_table(
+        name.removeprefix("lake."),
+        "id BIGINT, area STRING, Area STRING",
+        format="mixed",
+        primary_key=["id"],
+        partition_by=["area"],
+    )
+    table.append([{"id": 1, "area": "eu", "Area": "us"}])
+    with pytest.raises(FrazilError, match="fits several columns"):
+        drop_partitions(table, [{"AREA": "eu"}], False)
+    with pytest.raises(FrazilError, match="not partitioned by the values of 'Area'"):
+        drop_partitions(table, [{"Area": "eu"}], False)
+    drop_partitions(table, [{"area": "eu"}], False)
+    assert table.scan().count() == 0
 
 
 def test_overwriting_all_rows_and_those_that_match(spark, sql, lake, name, partition_by):

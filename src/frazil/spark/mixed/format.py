@@ -58,10 +58,11 @@ class MixedFormat(Format):
         return stage(lake, parts, new, token)
 
     def like(self, table: Any, new: Definition) -> Definition:
-        """With the key and the partitions that the table has."""
+        """With the key and the partitions that the table has, unless others are given."""
+        given = {name: text for name, text in new.properties.items() if name not in new.implied}
         key = {PRIMARY_KEY: ",".join(table.primary_key)} if table.primary_key else {}
         parts = new.partition_by or tuple(map(_term, partitioning(table.base_store)))
-        return replace(super().like(table, new), partition_by=parts, properties=key)
+        return replace(super().like(table, new), partition_by=parts, properties={**key, **given})
 
     def connect_frame(self, scan: Any, spark: Any) -> DataFrame:
         from frazil.spark.mixed.connect import connect_frame

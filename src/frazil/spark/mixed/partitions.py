@@ -22,18 +22,29 @@ def drop_partitions(table: MixedTable, wanted: Sequence[Mapping[str, str | None]
 
 
 def _partition(table: MixedTable, values: Mapping[str, str | None]) -> Expression:
-    names = {
-        table.schema.name_of(part.source_id): part
+    names = [
+        table.schema.name_of(part.source_id) or ""
         for part in table.spec.fields
         if isinstance(part.transform, IdentityTransform)
-    }
-    unknown = next((name for name in values if name not in names), None)
-    if unknown is not None:
-        raise InvalidArgument(
-            f"{table.identifier} is not partitioned by the values of {unknown!r}",
-            hint=f"name {', '.join(map(str, names))}" if names else "delete the rows: DELETE FROM ... WHERE",
-        )
-    return and_(*(_equal(table, name, text) for name, text in values.items()))
+    ]
+    found: dict[str, str | None] = {}
+    for given, text in values.items():
+        name = _column(table, given)
+        if name not in names:
+            raise InvalidArgument(
+                f"{table.identifier} is not partitioned by the values of {given!r}",
+                hint=f"name {', '.join(names)}" if names else "delete the rows: DELETE FROM ... WHERE",
+            )
+        if name in found:
+            raise InvalidArgument(f"the partition names {name!r} twice", hint="name it once")
+        found[name] = text
+    return and_(*(_equal(table, name, text) for name, text in found.items()))
+
+
+def _column(table: MixedTable, given: str) -> str:
+    """The column's own name, however it is spelled."""
+    column = table.schema.find_or_none(given, case_sensitive=False)
+    return given if column is None else table.schema.name_of(column.id) or given
 
 
 def _equal(table: MixedTable, name: str, text: str | None) -> Expression:

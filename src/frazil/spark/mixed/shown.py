@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frazil.catalog.formats import MIXED
 from frazil.mixed.definition import LAYOUT, PRIMARY_KEY
+from frazil.mixed.layout import LAYOUTS, NESTED
 from frazil.mixed.properties import BASE_FORMAT, STORE_PROPERTIES, WATERMARK_BASE, WATERMARK_TABLE
 from frazil.mixed.table import MixedTable
 from frazil.spark.describe import SHOWN
@@ -27,6 +28,7 @@ def shown_properties(table: MixedTable) -> dict[str, str]:
         "current-snapshot-id": "none" if newest is None else str(newest.snapshot_id),
         "format-version": str(table.format_version),
         **({PRIMARY_KEY: ",".join(table.primary_key)} if table.is_keyed else {}),
+        **({LAYOUT: table.layout} if table.layout in LAYOUTS and table.layout != NESTED else {}),
     }
 
 

@@ -1,7 +1,8 @@
 """CREATE and REPLACE TABLE [AS SELECT] of mixed tables.
 
 Rows of a new table are in the first snapshot of its base store, and that store makes the table: nobody sees it without
-them. A table is replaced by one with the same columns, partitions and key: its rows are, in one commit.
+them. A table is replaced by one with the same columns, partitions and key: its rows are, in one commit, which sets the
+properties that are given. Others stay as they are.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from frazil.iceberg.data_file import DataFile
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.table import IcebergTable
 from frazil.iceberg.write import removing
-from frazil.mixed.definition import PRIMARY_KEY
+from frazil.mixed.definition import LAYOUT, PRIMARY_KEY
 from frazil.mixed.layout import NESTED
+from frazil.mixed.new_properties import with_properties
 from frazil.mixed.pair import CHANGE_SNAPSHOT, NONE
 from frazil.mixed.table import MixedTable
 from frazil.mixed.watermark import MoveWatermark, watermark_of
@@ -91,8 +93,9 @@ class StagedMixed(TableHandle):
         if self.replaced is not None:
             from frazil.spark.mixed.handle import current
 
-            current(self.replaced.refresh()).insert(bridge, "truncate", "[]", options, rows)
-            self.published.append(self.replaced)
+            staged = with_properties(self.replaced, self.stores.definition.properties)
+            current(staged.refresh()).insert(bridge, "truncate", "[]", options, rows)
+            self._share_properties(self.replaced)
             return
         stores = self.stores
         files = write_base_files(stores.store, stores.base, stores.primary_key, _BEFORE_ALL, rows, bridge.classes)
@@ -103,12 +106,18 @@ class StagedMixed(TableHandle):
         if self.published:
             return
         if self.replaced is not None:
-            self.replaced.refresh().truncate()
+            with_properties(self.replaced, self.stores.definition.properties).refresh().truncate()
+            self._share_properties(self.replaced)
         else:
             self._create([])
 
     def abandon(self) -> None:
         remove_empty_folder(self.stores.store, self.stores.folder)
+
+    def _share_properties(self, table: MixedTable) -> None:
+        """Set the properties where the commit of the rows did not: on the change store, or of a table without rows."""
+        self.published.append(table)
+        table.refresh().update_properties().set_all(self.stores.definition.properties).commit()
 
     def _create(self, files: Sequence[DataFile]) -> None:
         def make(_place: str) -> MixedTable:
@@ -170,7 +179,7 @@ def stage(lake: Lake, parts: Sequence[str], new: Definition, token: str) -> Stag
         name=title,
     )
     if present is not None:
-        _check_same(present, stores, wanted)
+        _check_same(present, stores, wanted, new.properties.get(LAYOUT))
     schema = stores.base.current_schema if present is None else present.schema
     return StagedMixed(None, schema, lake, tuple(parts), stores, wanted.layout, present, kind="staged", token=token)
 
@@ -194,7 +203,7 @@ def _place(lake: Lake, parts: Sequence[str], new: Definition) -> tuple[str, Mixe
     return found.location, found
 
 
-def _check_same(present: MixedTable, stores: NewStores, wanted: MixedDefinition) -> None:
+def _check_same(present: MixedTable, stores: NewStores, wanted: MixedDefinition, layout: str | None) -> None:
     same = (
         _shape(present.schema) == _shape(stores.base.current_schema)
         and present.primary_key == wanted.primary_key
@@ -205,6 +214,11 @@ def _check_same(present: MixedTable, stores: NewStores, wanted: MixedDefinition)
         raise Unsupported(
             f"{present.identifier} cannot be replaced by a table with other columns, partitions or another key",
             hint="drop the table, and create it anew; or ALTER it, and overwrite its rows",
+        )
+    if layout is not None and present.layout != wanted.layout:
+        raise Unsupported(
+            f"{present.identifier} cannot be replaced by a table of layout {wanted.layout}",
+            hint="leave the layout out; or drop the table, and create it anew",
         )
 
 

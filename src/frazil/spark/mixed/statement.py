@@ -1,10 +1,12 @@
 """CREATE TABLE with a primary key, as Spark's grammar takes it: the key becomes a property.
 
-Spark 4.0 has no such clause, and later ones take it for a constraint. The clause is the last part of the list of
-columns, or stands before USING, as Amoro has it for tables that are created from a query.
+Spark 4.0 has no such clause, and later ones take it for a constraint. The clause is a part of the list of columns, or
+of one column, or stands before USING, as Amoro has it for tables that are created from a query.
 
 >>> keyed("CREATE TABLE lake.db.t (id INT, PRIMARY KEY (id)) USING mixed PARTITIONED BY (d)").text
 "CREATE TABLE lake.db.t (id INT) USING mixed TBLPROPERTIES ('primary-key' = 'id') PARTITIONED BY (d)"
+>>> keyed("CREATE TABLE lake.db.t (id INT PRIMARY KEY, d DATE) USING mixed").text
+"CREATE TABLE lake.db.t (id INT, d DATE) USING mixed TBLPROPERTIES ('primary-key' = 'id')"
 >>> keyed("CREATE TABLE t PRIMARY KEY (a, b) USING mixed TBLPROPERTIES ('x' = 'y') AS SELECT 1 AS a, 2 AS b").text
 "CREATE TABLE t  USING mixed TBLPROPERTIES ('primary-key' = 'a,b', 'x' = 'y') AS SELECT 1 AS a, 2 AS b"
 >>> keyed("CREATE TABLE lake.db.t (id INT) USING mixed") is None
@@ -14,8 +16,9 @@ True
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from frazil.mixed.definition import PRIMARY_KEY
 
@@ -25,7 +28,8 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 
-_CHARACTERISTICS = ("NOT", "ENFORCED", "RELY", "NORELY")
+_CHARACTERISTICS = (("NOT", "ENFORCED"), ("ENFORCED",), ("RELY",), ("NORELY",))
+_NESTING = ("STRUCT", "MAP", "ARRAY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Keyed:
     table: tuple[str, ...]
     provider: str
     text: str
+    is_keyed_twice: bool = False
+    """Whether there is another clause, which nobody can mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +61,32 @@ class _Token:
         return self.text if self.kind == "word" else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    names: tuple[str | None, ...]
+    start: int
+    end: int
+
+
 def keyed(text: str) -> Keyed | None:
     """The statement in Spark's own words; None if it creates no table with a primary key and a provider."""
     tokens = _tokens(text)
     words = [token.word for token in tokens]
-    at = _after_head(words)
-    table, at = _names(tokens, at)
-    clause = _clause(words, at)
-    using = _find(words, "USING", at)
-    if not table or clause is None or using is None or using + 1 >= len(tokens):
+    table, at = _names(tokens, _after_head(words))
+    levels = _levels(words)
+    using = next((n for n in range(at, len(words)) if levels[n] == 0 and words[n] in ("USING", "AS", "SELECT")), None)
+    if not table or using is None or words[using] != "USING" or using + 1 >= len(tokens):
         return None
-    start, first, last = clause
-    names = [token.name for token in tokens[first:last] if token.word != ","]
-    if not names or None in names or any("," in (name or "") or "'" in (name or "") for name in names):
+    clauses = [*_in_list(tokens, words, levels, at, using), *_before(tokens, words, levels, at, using)]
+    if not clauses:
         return None
-    provider = tokens[using + 1]
-    written = f"'{PRIMARY_KEY}' = '{','.join(map(str, names))}'"
-    changes = [(tokens[start].start, tokens[_end(words, last)].end, ""), _place(tokens, words, using, written)]
-    return Keyed(table, provider.name or "", _changed(text, changes))
+    [clause, *more] = clauses
+    names = [name for name in clause.names if name is not None and "," not in name and "'" not in name]
+    if not names or len(names) < len(clause.names):
+        return None
+    written = f"'{PRIMARY_KEY}' = '{','.join(names)}'"
+    changes = [(clause.start, clause.end, ""), _place(tokens, words, using, written)]
+    return Keyed(table, tokens[using + 1].name or "", _changed(text, changes), bool(more))
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -103,31 +117,77 @@ def _names(tokens: Sequence[_Token], at: int) -> tuple[tuple[str, ...], int]:
     return tuple(names), at
 
 
-def _clause(words: Sequence[str], at: int) -> tuple[int, int, int] | None:
-    """Where the clause begins, with the comma before it; where its first name is; where its last bracket is."""
-    depth = 0
-    for place in range(at, len(words) - 2):
-        if words[place] == "(":
-            depth += 1
-        elif words[place] == ")":
-            depth -= 1
-        elif depth == 0 and words[place] in ("USING", "AS", "SELECT"):
-            return None
-        elif words[place : place + 3] == ["PRIMARY", "KEY", "("] and depth <= 1:
-            start = place - 2 if words[place - 2] == "CONSTRAINT" else place
-            if depth == 1:
-                start -= 1
-                if words[start] != ",":
-                    return None
+def _levels(words: Sequence[str]) -> list[int]:
+    """In how many brackets each word is; those of types count."""
+    levels: list[int] = []
+    opened: list[str] = []
+    for place, word in enumerate(words):
+        if word == ")":
+            while opened and opened.pop() != "(":
+                pass
+        elif word == ">" and opened[-1:] == ["<"]:
+            opened.pop()
+        levels.append(len(opened))
+        if word == "(" or (word == "<" and place > 0 and words[place - 1] in _NESTING):
+            opened.append(word)
+    return levels
+
+
+def _in_list(
+    tokens: Sequence[_Token], words: Sequence[str], levels: Sequence[int], at: int, using: int
+) -> Iterator[_Clause]:
+    """Clauses in the list of columns, if there is one: parts of their own, or of a column."""
+    if words[at] != "(":
+        return
+    stop = next(n for n in range(at + 1, using + 1) if levels[n] == 0)
+    marks = [at, *(n for n in range(at + 1, stop) if levels[n] == 1 and words[n] == ","), stop]
+    for before, after in pairwise(marks):
+        own = _named(words, before + 1)
+        if words[own : own + 3] == ["PRIMARY", "KEY", "("]:
+            last = _find(words, ")", own)
+            if last is None or _end(words, last) + 1 != after:
+                continue
+            if words[before] == ",":
+                start, end = tokens[before].start, tokens[after - 1].end
+            elif words[after] == ",":
+                start, end = tokens[before + 1].start, tokens[after + 1].start
+            else:  # the columns are a query's
+                start, end = tokens[before].start, tokens[after].end
+            yield _Clause(_listed(tokens, own + 3, last), start, end)
+            continue
+        for place in range(before + 3, after - 1):  # behind a name and a type
+            if levels[place] == 1 and words[place : place + 2] == ["PRIMARY", "KEY"] and words[place + 2] != "(":
+                first = place - 2 if place - 2 > before + 2 and words[place - 2] == "CONSTRAINT" else place
+                end = tokens[_end(words, place + 1)].end
+                yield _Clause((tokens[before + 1].name,), tokens[first - 1].end, end)
+
+
+def _before(
+    tokens: Sequence[_Token], words: Sequence[str], levels: Sequence[int], at: int, using: int
+) -> Iterator[_Clause]:
+    """Clauses between the list of columns and USING."""
+    for place in range(at, using):
+        if levels[place] == 0 and words[place : place + 3] == ["PRIMARY", "KEY", "("]:
             last = _find(words, ")", place)
-            return None if last is None else (start, place + 3, last)
-    return None
+            if last is not None and last < using:
+                first = place - 2 if place - 2 >= at and words[place - 2] == "CONSTRAINT" else place
+                names = _listed(tokens, place + 3, last)
+                yield _Clause(names, tokens[first].start, tokens[_end(words, last)].end)
+
+
+def _named(words: Sequence[str], at: int) -> int:
+    """Where a clause itself begins, behind the name that it may have."""
+    return at + 2 if words[at] == "CONSTRAINT" else at
+
+
+def _listed(tokens: Sequence[_Token], first: int, last: int) -> tuple[str | None, ...]:
+    return tuple(token.name for token in tokens[first:last] if token.word != ",")
 
 
 def _end(words: Sequence[str], at: int) -> int:
     """The last word of the clause: what it may say besides means nothing here."""
-    while at + 1 < len(words) and words[at + 1] in _CHARACTERISTICS:
-        at += 1
+    while found := next((one for one in _CHARACTERISTICS if tuple(words[at + 1 : at + 1 + len(one)]) == one), None):
+        at += len(found)
     return at
 
 
