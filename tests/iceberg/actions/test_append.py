@@ -106,6 +106,13 @@ def test_snapshot_properties_are_kept():
     assert table.append(rows(1), snapshot_properties={"job": "nightly"}).summary["job"] == "nightly"
 
 
+def test_an_append_tells_whether_it_is_committed():
+    table = new_table(2)
+    action = table.new_append().append_files(write_files(table, rows(1)))
+    assert "not committed" in repr(action)
+    assert repr(action.commit()).endswith("(committed)")
+
+
 def test_a_delete_file_is_not_appended_as_data():
     table = new_table(2)
     file = with_content(write_files(table, rows(1))[0], Content.POSITION_DELETES)

@@ -94,7 +94,7 @@ class Context:
 class Action(ABC):
     """One change. Built step by step, then `commit()`-ed alone or as part of a transaction."""
 
-    _added = False
+    _is_handed_in = False
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -109,7 +109,7 @@ class Action(ABC):
     def commit(self) -> Self:
         """Apply the change: at once if the action stands alone, else when its transaction commits."""
         self._transaction.add(self)
-        self._added = True
+        self._is_handed_in = True
         return self
 
     def __enter__(self) -> Self:
@@ -123,7 +123,7 @@ class Action(ABC):
             self.commit()
 
     def __repr__(self) -> str:
-        if not self._added:
+        if not self._is_handed_in:
             state = "not committed until commit() is called"
         else:
             state = "committed" if self._transaction.is_committed else "not committed until its transaction is"
