@@ -434,3 +434,129 @@ def test_old_versions_of_a_folders_table_go_oldest_first_and_none_after_one_that
         f"v{number}.metadata.json" for number in range(10, 14)
     }
     assert ids_in(at.table()) == list(range(12))
+
+
+# Folders that properties name.
+
+FOLDER_PROPERTIES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+
+
+def elsewhere(table: IcebergTable, name: str = "elsewhere") -> str:
+    """A folder of the table's store that is not in its location."""
+    return f"{table.location.partition('/w/')[0]}/{name}"
+
+
+def with_folder(table: IcebergTable, folder: str, name: str = "write.data.path") -> str:
+    table.update_properties().set(name, folder).commit()
+    return folder
+
+
+@pytest.mark.parametrize("name", FOLDER_PROPERTIES)
+def test_a_folder_that_a_property_names_is_cleaned_only_if_it_is_given(name: str):
+    table = new_table()
+    folder = with_folder(table, f"{elsewhere(table)}/", name)
+    table.append(rows_of(1))
+    stray, young = f"{folder}deep/stray", f"{folder}young"
+    table.store.write(stray, b"stray")
+    inside = plant(table, "stray")
+    assert old(table) == [inside]
+    table.store.write(young, b"young")
+    (found,) = table.remove_orphan_files(location=f"{folder}deep", dry_run=True).orphan_file_locations
+    assert found == stray
+    assert table.remove_orphan_files(location=folder.rstrip("/")).orphan_file_locations == [stray]
+    assert table.store.exists(young)
+    assert ids_in(table.refresh()) == [1]
+
+
+def test_what_no_property_names_stays_refused():
+    table = new_table()
+    folder = with_folder(table, elsewhere(table))
+    with_folder(table, "no location", "write.folder-storage.path")
+    for bad in (f"{folder}2", elsewhere(table, ""), "memory://other/elsewhere", "/elsewhere", "elsewhere"):
+        with pytest.raises(InvalidArgument):
+            table.remove_orphan_files(location=bad)
+
+
+def test_a_named_folder_is_as_safe_as_the_tables_own():
+    """Every ref counts, gc.enabled, and files that metadata names under another authority."""
+    table = new_table()
+    folder = with_folder(table, elsewhere(table))
+    table.append(rows_of(1))
+    table.manage_refs().create_branch("dev").create_tag("first").commit()
+    table.append(rows_of(2), branch="dev")
+    table.overwrite(rows_of(3))
+    assert old(table, location=folder) == []
+    other = folder.replace("memory://", "memory://other-")
+    (file,) = write_rows(table, rows_of(4))
+    table.new_append().append_file(replace(file, file_path=file.file_path.replace(folder, other))).commit()
+    with pytest.raises(InvalidArgument, match="scheme or authority"):
+        old(table, location=folder)
+    assert old(table, location=folder, prefix_mismatch_mode="IGNORE") == []
+    table.update_properties().set("gc.enabled", "false").commit()
+    with pytest.raises(InvalidArgument, match=r"gc\.enabled"):
+        table.remove_orphan_files(location=folder)
+
+
+@pytest.mark.parametrize("inner", ["", "/inner"])
+def test_a_folder_that_tables_share_is_left_alone_unless_it_is_given(inner: str):
+    """Only that it must be asked for protects the data of others there; see the documentation."""
+    at = place("sqlite")
+    table = new_table(at)
+    folder = with_folder(table, elsewhere(table))
+    other = at.lake.create_table("db.other", "id BIGINT, name STRING", properties={"write.data.path": folder + inner})
+    for one in (table, other):
+        one.append(rows_of(1))
+    assert old(table) == old(other) == []
+    assert ids_in(at.table("db.other")) == ids_in(at.table()) == [1]
+    told = table.remove_orphan_files(location=folder, dry_run=True).orphan_file_locations
+    assert told == [file.file_path for file in data_files(other)]
+
+
+@pytest.mark.parametrize("asked", ["", "/other", "/other/data"])
+def test_tables_with_their_metadata_in_or_above_a_named_folder_are_left_alone(asked: str):
+    at = place("sqlite")
+    table = new_table(at)
+    folder = with_folder(table, elsewhere(table))
+    other = at.lake.create_table("db.other", "id BIGINT, name STRING", location=f"{folder}/other")
+    other.append(rows_of(5))
+    plant(other, "data/stray")
+    ambient.sleep(4 * DAY)
+    result = table.remove_orphan_files(location=folder + asked)
+    assert len(result) == 0
+    assert any("/elsewhere/other" in problem for problem in result.problems)
+    assert ids_in(at.table("db.other")) == [5]
+
+
+def test_the_data_folder_of_another_table_is_left_alone():
+    at = place("sqlite")
+    table = new_table(at)
+    other = at.lake.create_table("db.other", "id BIGINT, name STRING")
+    other.append(rows_of(5))
+    folder = with_folder(table, f"{other.location}/data")
+    assert old(table, location=folder) == []
+    assert ids_in(at.table("db.other")) == [5]
+
+
+def test_metadata_of_other_tables_in_a_common_folder_is_left_alone():
+    at = place("sqlite")
+    table = new_table(at)
+    folder = with_folder(table, elsewhere(table), "write.metadata.path")
+    other = at.lake.create_table("db.other", "id BIGINT, name STRING", properties={"write.metadata.path": folder})
+    for one in (table, other):
+        one.append(rows_of(1))
+        one.append(rows_of(2))
+    table.store.write(f"{folder}/stray.avro", b"stray")
+    ambient.sleep(4 * DAY)
+    result = table.remove_orphan_files(location=folder)
+    assert (len(result), len(result.problems)) == (0, 1)
+    assert "another table" in result.problems[0]
+    assert ids_in(at.table("db.other")) == ids_in(at.table()) == [1, 2]
+
+
+def test_a_folder_in_a_table_inside_the_tables_is_left_alone():
+    at = place("sqlite")
+    table = new_table(at)
+    inner = at.lake.create_table("db.inner", "id BIGINT, name STRING", location=f"{table.location}/data/inner")
+    inner.append(rows_of(5))
+    assert old(table, location=f"{inner.location}/data") == []
+    assert ids_in(at.table("db.inner")) == [5]

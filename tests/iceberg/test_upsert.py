@@ -6,6 +6,7 @@ import uuid
 from copy import copy
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from frazil.errors import ColumnNotFound, CommitConflict, InvalidArgument, InvalidValue, StoreError, Unsupported
@@ -13,6 +14,8 @@ from frazil.iceberg.data_file import Content, DataFile
 from frazil.iceberg.equality_writer import EqualityDeleteWriter
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.table import IcebergTable
+from frazil.model.arrow import VARIANT_STORAGE
+from frazil.model.variant import decode
 from tests.iceberg.small_tables import ids_of, new_table, rows
 
 VERSIONS = pytest.mark.parametrize("version", [2, 3])
@@ -285,3 +288,23 @@ def test_no_keys_are_left_behind_if_those_of_another_spec_fail(version: int, mon
     with pytest.raises(StoreError):
         kept.put(1)
     assert files(kept.table) == before
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_a_variant_column_that_files_and_rows_do_not_have_is_null(mode: str):
+    table = new_table(3, "id BIGINT", write__delete__mode=mode)
+    table.append([{"id": 1}, {"id": 2}])
+    table.update_schema().add_column("v", "variant").commit()
+    table.delete("id = 2")
+    table.upsert(pa.table({"id": [3]}), keys=["id"])
+    table.upsert([{"id": 4}], keys=["id"])
+    table.append(pa.table({"id": [5]}))
+    table.append(pa.table({"id": [6], "v": pa.nulls(1)}))
+    table.append(pa.table({"id": [7], "v": pa.nulls(1, VARIANT_STORAGE)}))
+    table.append([{"id": 8}, {"id": 9, "v": None}, {"id": 10, "v": "told"}])
+    values = {row["id"]: row["v"] for row in found(table)}
+    assert values.keys() == {1, *range(3, 11)}
+    assert decode(*values.pop(10).values()) == "told"
+    assert set(values.values()) == {None}
+    table.overwrite(table.scan("id < 9").to_arrow())
+    assert {row["v"] for row in found(table)} == {None}

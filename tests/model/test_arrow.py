@@ -7,6 +7,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -231,6 +232,8 @@ def test_canonical_values_become_arrow_values_at_every_depth() -> None:
         (list_of(1, IntegerType()), [1, 2]),
         (LongType(), None),
         (UuidType(), None),
+        (VariantType(), None),
+        (list_of(1, VariantType()), None),
     ],
 )
 def test_constants_fill_a_column(type_: Type, value: object) -> None:
@@ -239,6 +242,20 @@ def test_constants_fill_a_column(type_: Type, value: object) -> None:
     assert len(array) == 3
     assert array.type == type_to_arrow(type_)
     assert array.null_count == (3 if value is None else 0)
+
+
+def test_required_fields_have_values_below_nulls() -> None:
+    """The Parquet writer refuses nulls in them, also where a struct above is null."""
+    inner = StructType((NestedField(3, "x", UuidType(), required=True), NestedField(4, "v", VariantType())))
+    outer = StructType((NestedField(1, "s", inner), NestedField(2, "l", list_of(5, LongType()), required=True)))
+    array = constant_array(outer, None, 2)
+    array.validate(full=True)
+    assert array.to_pylist() == [None, None]
+    below = array.field("s")
+    assert (below.null_count, below.field("x").null_count, array.field("l").null_count) == (2, 0, 0)
+    assert below.field("v").field("metadata").to_pylist() == [b"", b""]
+    pq.write_table(pa.table({"c": array}), pa.BufferOutputStream())
+    assert len(constant_array(outer, None, 0)) == 0
 
 
 def test_a_value_that_does_not_fit_is_an_invalid_value() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from frazil.errors import InvalidArgument
@@ -20,6 +21,8 @@ _LEAST_OF_TARGET = 0.75
 _MOST_OF_TARGET = 1.8
 _SPLIT_OVERHEAD = 5 * 1024
 _TOLERATED = 1.1
+_integer = partial(integer, kind="option")
+_boolean = partial(boolean, kind="option")
 _ORDERS = ("none", "bytes-asc", "bytes-desc", "files-asc", "files-desc")
 
 
@@ -44,36 +47,36 @@ def _option(name: str, default: Any, parse: Callable[[str, str], Any]) -> Proper
 
 
 _SIZES = (
-    _option("target-file-size-bytes", None, integer(1, LONG_MAX)),
-    _option("min-file-size-bytes", None, integer(0, LONG_MAX)),
-    _option("max-file-size-bytes", None, integer(1, LONG_MAX)),
-    _option("min-input-files", 5, integer(1, INT_MAX)),
-    _option("rewrite-all", False, boolean),
-    _option("max-file-group-size-bytes", 100 * _GB, integer(1, LONG_MAX)),
-    _option("max-file-group-input-files", LONG_MAX, integer(1, LONG_MAX)),
-    _option("rewrite-job-order", "none", choice(_ORDERS)),
-    _option("max-files-to-rewrite", None, integer(1, INT_MAX)),
+    _option("target-file-size-bytes", None, _integer(1, LONG_MAX)),
+    _option("min-file-size-bytes", None, _integer(0, LONG_MAX)),
+    _option("max-file-size-bytes", None, _integer(1, LONG_MAX)),
+    _option("min-input-files", 5, _integer(1, INT_MAX)),
+    _option("rewrite-all", False, _boolean),
+    _option("max-file-group-size-bytes", 100 * _GB, _integer(1, LONG_MAX)),
+    _option("max-file-group-input-files", LONG_MAX, _integer(1, LONG_MAX)),
+    _option("rewrite-job-order", "none", choice(_ORDERS, "option")),
+    _option("max-files-to-rewrite", None, _integer(1, INT_MAX)),
 )
 _RUN = (
-    _option("max-concurrent-file-group-rewrites", 5, integer(1, INT_MAX)),
-    _option("partial-progress.enabled", False, boolean),
-    _option("partial-progress.max-commits", 10, integer(1, INT_MAX)),
-    _option("partial-progress.max-failed-commits", None, integer(0, INT_MAX)),
+    _option("max-concurrent-file-group-rewrites", 5, _integer(1, INT_MAX)),
+    _option("partial-progress.enabled", False, _boolean),
+    _option("partial-progress.max-commits", 10, _integer(1, INT_MAX)),
+    _option("partial-progress.max-failed-commits", None, _integer(0, INT_MAX)),
 )
 _DATA = (
-    _option("delete-file-threshold", INT_MAX, integer(0, INT_MAX)),
+    _option("delete-file-threshold", INT_MAX, _integer(0, INT_MAX)),
     _option("delete-ratio-threshold", 0.3, _number(0, 1, above=True)),
-    _option("use-starting-sequence-number", True, boolean),
-    _option("remove-dangling-deletes", False, boolean),
-    _option("output-spec-id", None, integer(0, INT_MAX)),
+    _option("use-starting-sequence-number", True, _boolean),
+    _option("remove-dangling-deletes", False, _boolean),
+    _option("output-spec-id", None, _integer(0, INT_MAX)),
 )
 _SORT = (
     _option("compression-factor", 1.0, _number(0, float(LONG_MAX), above=True)),
-    _option("shuffle-partitions-per-file", 1, integer(1, INT_MAX)),
+    _option("shuffle-partitions-per-file", 1, _integer(1, INT_MAX)),
 )
 _ZORDER = (
-    _option("var-length-contribution", 8, integer(1, INT_MAX)),
-    _option("max-output-size", INT_MAX, integer(1, INT_MAX)),
+    _option("var-length-contribution", 8, _integer(1, INT_MAX)),
+    _option("max-output-size", INT_MAX, _integer(1, INT_MAX)),
 )
 _ALL = (*_SIZES, *_RUN, *_DATA, *_SORT, *_ZORDER)
 _OF_STRATEGY: Mapping[Strategy, tuple[Property[Any], ...]] = {

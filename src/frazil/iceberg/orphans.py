@@ -8,6 +8,7 @@ committed meanwhile is kept. Everything works on columns, and what is needed is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
@@ -18,12 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil import ambient
-from frazil.errors import InvalidArgument, Unsupported
+from frazil.errors import FrazilError, InvalidArgument, InvalidName, Unsupported
 from frazil.iceberg import properties as props
 from frazil.iceberg.committer import Committer, ReadOnly, TableState
 from frazil.iceberg.file_removal import checked_threads, delete_files
 from frazil.iceberg.metadata import TableMetadata
 from frazil.iceberg.metadata_files import version_of
+from frazil.iceberg.metadata_json import parse_metadata
 from frazil.iceberg.orphan_names import HiddenPaths, Names, Prefix
 from frazil.iceberg.reachable import Reachability
 from frazil.io import location as locations
@@ -44,7 +46,15 @@ _SHOWN = 20
 _TOLD = 5
 _METADATA_FILE = r"(?s)^(?P<root>.*)/(?:metadata/[^/]*\.metadata\.json(?:\.gz)?|_versions/[^/]*\.manifest)$"
 """Of Iceberg tables, and of Lance tables that are among the files of one."""
+_ANY_METADATA_FILE = r"\.metadata\.json(?:\.gz)?$"
+_METADATA_FOLDERS = ("metadata", "_versions")
 _LAST_LOOKS = 3
+_FOLDER_PROPERTIES = (
+    props.WRITE_DATA_LOCATION,
+    props.WRITE_METADATA_LOCATION,
+    props.OBJECT_STORE_PATH,
+    props.WRITE_FOLDER_STORAGE_LOCATION,
+)
 
 
 @dataclass(frozen=True)
@@ -136,7 +146,8 @@ def remove_orphan_files(
     _check_owner(committer, state)
     _check_allowed(state.metadata)
     listing = _Listing.of(store, state.metadata, search)
-    problems = _subtract_all(listing, store, committer, search)
+    shared = listing.subtract_shared_metadata(store, state)
+    problems = (*shared, *_subtract_all(listing, store, committer, search))
     files = listing.files()
     if dry_run:
         return OrphanFiles(files, dry_run=True, problems=problems)
@@ -180,14 +191,41 @@ def _check_allowed(metadata: TableMetadata) -> None:
 
 
 def _folder(metadata: TableMetadata, wanted: str | None) -> str:
+    """The folder to look in. Those of properties only if they are asked for: several tables may share them."""
     if wanted is None:
         return metadata.location
-    if locations.relative_to(wanted, metadata.location, one_s3=True) is None:
+    if not any(_is_inside(wanted, folder) for folder in (metadata.location, *_named_folders(metadata))):
         raise InvalidArgument(
-            f"{wanted} is not in the table's location {metadata.location}",
-            hint="what is outside may belong to others; give the table's location or a folder in it",
+            f"{wanted} is not in the table's location {metadata.location}, nor in a folder that its properties name",
+            hint="what is outside may belong to others; give the table's location, its write.data.path, or a folder "
+            "in them",
         )
     return wanted
+
+
+def _is_inside(location: str, folder: str) -> bool:
+    return locations.relative_to(location, folder, one_s3=True) is not None
+
+
+def _named_folders(metadata: TableMetadata) -> Iterator[str]:
+    """Folders of the table's properties, but for what is no location."""
+    for prop in _FOLDER_PROPERTIES:
+        named = metadata.property_reader.get(prop)
+        with suppress(InvalidName):
+            if named is not None:
+                locations.parse(named)
+                yield named
+
+
+def _folders_above(folder: str, metadata: TableMetadata) -> Iterator[str]:
+    """The folders that a folder lies in, up to the table's location, or if it is outside, the root of the store."""
+    inside = _is_inside(folder, metadata.location)
+    while not (inside and _is_inside(metadata.location, folder)):
+        try:
+            folder = locations.parent(folder)
+        except InvalidName:
+            return
+        yield folder
 
 
 # What is needed.
@@ -241,7 +279,10 @@ class _Listing:
     """Of the folder."""
     left: dict[Prefix, pa.Table]
     metadata_files: dict[str, dict[str, int]]
-    """Metadata files by the folder of their table, and when each was written: by path, young ones too."""
+    """Metadata files by the folder of their table, and when each was written: by path, young ones too. Also of tables
+    in whose folder this one lies."""
+    strange_files: dict[str, int] = field(default_factory=dict)
+    """Metadata files wherever they lie and their times, if the folder is outside the table's location."""
     doubts: list[tuple[Prefix, Prefix, pa.Array]] = field(default_factory=list)
     """Paths that metadata has under another prefix than the listing: the metadata's, the listing's, the paths."""
 
@@ -255,12 +296,23 @@ class _Listing:
         left: dict[Prefix, list[pa.Table]] = {}
         metadata_files: dict[str, dict[str, int]] = {}
         limit = pa.scalar(search.older_than_ms, _MOMENT)
+        outside = not _is_inside(folder, metadata.location)
+        strange: dict[str, int] = {}
+        for above in () if search.location is None else _folders_above(folder, metadata):
+            for name in _METADATA_FOLDERS:
+                for part in _listed(store, f"{above.rstrip('/')}/{name}"):
+                    for root, file, modified_ms in _metadata_listed(_keyed(part, search.names)):
+                        metadata_files.setdefault(root, {})[file] = modified_ms
         for part in parts:
-            keyed = part.append_column("key", search.names.paths(part["location"].combine_chunks()))
+            keyed = _keyed(part, search.names)
             if search.files is not None:
                 keyed = keyed.filter(pc.starts_with(keyed["key"], f"{base}/"))
             for root, file, modified_ms in _metadata_listed(keyed):
                 metadata_files.setdefault(root, {})[file] = modified_ms
+            if outside:
+                found = keyed.filter(pc.match_substring_regex(keyed["key"], _ANY_METADATA_FILE))
+                times = found["modified"].cast(pa.int64()).to_pylist()
+                strange.update(zip(found["location"].to_pylist(), times, strict=True))
             keyed = keyed.filter(pc.less(keyed["modified"], limit))
             relative = pc.utf8_slice_codeunits(keyed["key"], len(base) + 1)
             keyed = keyed.filter(pc.invert(hidden.mask(relative)))
@@ -268,9 +320,8 @@ class _Listing:
                 for prefix, rows in search.names.split(keyed["location"].combine_chunks()).items():
                     left.setdefault(prefix, []).append(keyed.take(rows))
         (own,) = search.names.split(pa.array([folder], pa.string()))
-        return cls(
-            search.names, own, {prefix: pa.concat_tables(found) for prefix, found in left.items()}, metadata_files
-        )
+        tables = {prefix: pa.concat_tables(found) for prefix, found in left.items()}
+        return cls(search.names, own, tables, metadata_files, strange)
 
     def subtract(self, needed: pa.Array) -> None:
         """Take off what is needed; what is needed under another prefix becomes a doubt."""
@@ -301,9 +352,29 @@ class _Listing:
         for root in sorted(self.metadata_files):
             if self._is_another(root, state):
                 problems.append(f"{root} is the folder of another table too; its files were left alone")
-                for prefix, table in self.left.items():
-                    self.left[prefix] = table.filter(pc.invert(pc.starts_with(table["key"], f"{root}/")))
+                self._leave(root)
         return problems
+
+    def subtract_shared_metadata(self, store: Store, state: TableState) -> list[str]:
+        """Take off what lies with metadata of other tables, in a folder that `write.metadata.path` made common."""
+        known = self.names.paths(pa.array(_metadata_files(state), pa.string())).to_pylist()
+        paths = self.names.paths(pa.array(list(self.strange_files), pa.string())).to_pylist()
+        logged_ms = min((entry.timestamp_ms for entry in state.metadata.metadata_log), default=0)
+        problems: dict[str, str] = {}
+        for (place, time), path in zip(self.strange_files.items(), paths, strict=True):
+            folder = path.rpartition("/")[0]
+            if path in known or folder in problems:
+                continue
+            # as for `_is_another`: where this table's do not go, new ones are of one that it is a copy of
+            is_copied = time >= logged_ms and folder != known[0].rpartition("/")[0]
+            if is_copied or not _is_of(store, place, state.metadata):
+                problems[folder] = f"{folder} has metadata of another table too; its files were left alone"
+                self._leave(folder)
+        return list(problems.values())
+
+    def _leave(self, folder: str) -> None:
+        for prefix, table in self.left.items():
+            self.left[prefix] = table.filter(pc.invert(pc.starts_with(table["key"], f"{folder}/")))
 
     def _is_another(self, root: str, state: TableState) -> bool:
         """Whether a table in that folder is not this one, going by its metadata files."""
@@ -359,6 +430,19 @@ def _listed(store: Store, folder: str) -> Iterator[pa.Table]:
             places, sizes, times = zip(*rows, strict=True)
             moments = pa.array(times, pa.int64()).cast(_MOMENT)
             yield pa.table([pa.array(places, pa.string()), pa.array(sizes, pa.int64()), moments], schema=_FILES)
+
+
+def _keyed(files: pa.Table, names: Names) -> pa.Table:
+    return files.append_column("key", names.paths(files["location"].combine_chunks()))
+
+
+def _is_of(store: Store, place: str, metadata: TableMetadata) -> bool:
+    """Whether a metadata file is known to be an older one of this table."""
+    try:
+        other = parse_metadata(store.read(place))
+    except FrazilError:
+        return False
+    return other.table_uuid is not None and other.table_uuid == metadata.table_uuid
 
 
 def _given(files: pa.Table) -> pa.Table:

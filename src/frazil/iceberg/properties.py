@@ -34,8 +34,8 @@ class Property(Generic[T]):
     parse: Callable[[str, str], T]
 
 
-def integer(minimum: int, maximum: int) -> Callable[[str, str], int]:
-    """Reads integers of a range."""
+def integer(minimum: int, maximum: int, kind: str = "property") -> Callable[[str, str], int]:
+    """Reads integers of a range. Errors call the setting by its kind, here and below."""
 
     def parse(name: str, text: str) -> int:
         try:
@@ -44,27 +44,27 @@ def integer(minimum: int, maximum: int) -> Callable[[str, str], int]:
             number = None
         if number is None or not minimum <= number <= maximum:
             raise InvalidArgument(
-                f"property {name} is {text!r}, not an integer from {minimum} to {maximum}",
-                hint=f"set {name} to such a number, or remove it",
+                f"{kind} {name} is {text!r}, not an integer from {minimum} to {maximum}",
+                hint=f"set {name} to such a number, or leave it out",
             )
         return number
 
     return parse
 
 
-def boolean(name: str, text: str) -> bool:
+def boolean(name: str, text: str, kind: str = "property") -> bool:
     """Reads true and false."""
     if text.lower() not in ("true", "false"):
-        raise InvalidArgument(f"property {name} is {text!r}, not true or false", hint=f"set {name} to true or false")
+        raise InvalidArgument(f"{kind} {name} is {text!r}, not true or false", hint=f"set {name} to true or false")
     return text.lower() == "true"
 
 
-def choice(options: tuple[str, ...]) -> Callable[[str, str], str]:
+def choice(options: tuple[str, ...], kind: str = "property") -> Callable[[str, str], str]:
     """Reads one of some words."""
 
     def parse(name: str, text: str) -> str:
         if text.lower() not in options:
-            raise InvalidArgument(f"property {name} is {text!r}", hint=f"use one of {', '.join(options)}")
+            raise InvalidArgument(f"{kind} {name} is {text!r}", hint=f"use one of {', '.join(options)}")
         return text.lower()
 
     return parse

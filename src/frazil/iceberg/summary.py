@@ -33,9 +33,9 @@ def change_summary(added: Iterable[Entries], removed: Iterable[Entries], limit: 
     counts: dict[str, int] = {}
     partitions: Partitions = {}
     for entries in added:
-        _count(entries, counts, partitions, adding=True)
+        _count(entries, counts, partitions, limit, adding=True)
     for entries in removed:
-        _count(entries, counts, partitions, adding=False)
+        _count(entries, counts, partitions, limit, adding=False)
     result = {key: str(value) for key, value in counts.items() if value}
     if counts:
         result["changed-partition-count"] = str(len(partitions))
@@ -48,21 +48,20 @@ def change_summary(added: Iterable[Entries], removed: Iterable[Entries], limit: 
     return result
 
 
-def _count(entries: Entries, counts: dict[str, int], partitions: Partitions, *, adding: bool) -> None:
+def _count(entries: Entries, counts: dict[str, int], partitions: Partitions, limit: int, *, adding: bool) -> None:
     if not len(entries):
         return
     _count_kinds(entries, counts, adding=adding)
     tuples = entries.partition_tuples()
     numbers = {values: number for number, values in enumerate(dict.fromkeys(tuples))}
     spec_id = entries.spec.spec_id
-    if len(numbers) > 100:  # more would never be told, see the limit above: that they are there is enough
-        untold: tuple[Entries, dict[str, int]] = (entries, {})
-        for values in numbers:
-            partitions.setdefault((spec_id, values), untold)
+    for values in numbers:
+        partitions.setdefault((spec_id, values), (entries, {}))
+    if len(partitions) > limit:  # none is told then: that they are there is enough
         return
     owners = np.fromiter((numbers[values] for values in tuples), np.int64, len(tuples))
     for values, number in numbers.items():
-        _, inner = partitions.setdefault((spec_id, values), (entries, {}))
+        _, inner = partitions[spec_id, values]
         _count_kinds(entries.filter(owners == number), inner, adding=adding)
 
 

@@ -348,6 +348,10 @@ class IcebergTable(Changes, SelfOptimizing):
 
         Only files from before `older_than` count: three days ago if not told, and never less than one, since a writer
         may be about to commit what it wrote. `files` is a listing (`file_path`, `last_modified`) to look at instead.
+
+        `location` is a folder to look in: in the table's location, or in a folder that its properties name, such as
+        `write.data.path`, which is not looked at otherwise. A folder that several tables share must never be cleaned
+        this way: the data files of the others look like orphans.
         """
         from frazil.iceberg.orphans import OrphanSearch, remove_orphan_files
 

@@ -48,10 +48,16 @@ class Transaction:
         self._updates: list[Update] = []
         self._requirements: dict[tuple[type[Requirement], str | None], Requirement] = {}
         self._done = False
+        self._committed = False
 
     @property
     def store(self) -> Store:
         return self._store
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the actions are known to be applied."""
+        return self._committed
 
     @property
     def metadata(self) -> TableMetadata:
@@ -101,6 +107,7 @@ class Transaction:
             raise InvalidArgument("the transaction is finished", hint="start a new one")
         self._done = True
         if not self._updates:
+            self._committed = True
             return self._base
         retries = self._setting(props.COMMIT_NUM_RETRIES)
         wait_ms = self._setting(props.COMMIT_MIN_RETRY_WAIT_MS)
@@ -159,6 +166,7 @@ class Transaction:
             self._stage(action, attempt)
 
     def _succeeded(self, state: TableState) -> TableState:
+        self._committed = True
         context = Context(state.metadata, self._store, written=self._written)
         self._on_commit(state)
         before = {snapshot.snapshot_id for snapshot in self._base.metadata.snapshots}

@@ -386,10 +386,23 @@ def _lengths(values: Sequence[Any]) -> pa.ListArray:
     return pa.array([None if value is None else [None] * len(value) for value in values], pa.list_(pa.null()))
 
 
+def null_array(arrow: pa.DataType, length: int) -> pa.Array:
+    """Nulls of an Arrow type. Required fields of structs, and both parts of variants, have values below the nulls:
+    pyarrow's Parquet writer insists.
+
+    >>> null_array(VARIANT_STORAGE, 2).field("value").to_pylist()
+    [b'', b'']
+    """
+    nulls = pa.nulls(length, arrow)
+    if not pa.types.is_struct(arrow) or not arrow.num_fields:
+        return nulls
+    return rebuild_struct(nulls, [null_array(field.type, length) for field in arrow], arrow)
+
+
 def constant_array(type_: Type, value: Any, length: int) -> pa.Array:
     """An array of one canonical value, repeated. A null is of the right type as well."""
     if value is None:
-        return pa.nulls(length, type_to_arrow(type_))
+        return null_array(type_to_arrow(type_), length)
     if not type_.is_nested and not isinstance(type_, VariantType | UuidType):
         return pa.repeat(array_from_canonical(type_, [value])[0], length)
     return array_from_canonical(type_, [value]).take(pa.repeat(pa.scalar(0, pa.int64()), length))

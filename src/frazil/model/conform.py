@@ -24,6 +24,7 @@ from frazil.model.arrow import (
     array_from_canonical,
     constant_array,
     is_arrow_list,
+    null_array,
     rebuild_list,
     rebuild_map,
     rebuild_struct,
@@ -201,11 +202,11 @@ def _variants(type_: Type, value: Any) -> Any:
 
 def _conform(array: pa.Array, column: NestedField, path: str) -> pa.Array:
     type_, arrow = column.type, type_to_arrow(column.type)
-    if array.type.equals(arrow) and not type_.is_nested:
+    if array.type.equals(arrow) and not type_.is_nested and not isinstance(type_, VariantType):
         return array
     array = _plain_layout(array)
     if pa.types.is_null(array.type):
-        return pa.nulls(len(array), arrow)
+        return null_array(arrow, len(array))
     if isinstance(type_, StructType) and pa.types.is_struct(array.type):
         return _conform_struct(array, type_, path)
     if isinstance(type_, ListType) and is_arrow_list(array.type):

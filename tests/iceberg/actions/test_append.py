@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+
 import pytest
 
 from frazil.errors import InvalidArgument
@@ -57,9 +59,58 @@ def test_small_partition_counts_are_told_per_partition_when_asked():
     assert "added-records=2" in told["partitions.part=2"]
 
 
+def partitions_told(summary: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in summary.items() if key.startswith("partitions.")}
+
+
+def test_more_than_a_hundred_partitions_are_told_if_the_limit_allows():
+    table = new_table(2, partition_by=("part",))
+    table.update_properties().set("write.summary.partition-limit", "200").commit()
+    told = table.append([row for part in range(150) for row in rows(*range(part % 3 + 1), part=part)]).summary
+    sizes = {file.partition[0]: file.file_size_in_bytes for file in live_files(table)}
+    assert (told["partition-summaries-included"], told["changed-partition-count"]) == ("true", "150")
+    assert partitions_told(told) == {
+        f"partitions.part={part}": f"added-data-files=1,added-files-size={sizes[part]},added-records={part % 3 + 1}"
+        for part in range(150)
+    }
+
+
+def test_more_partitions_than_the_limit_are_not_told():
+    table = new_table(2, partition_by=("part",))
+    table.update_properties().set("write.summary.partition-limit", "149").commit()
+    told = table.append([row for part in range(150) for row in rows(1, part=part)]).summary
+    assert (told["changed-partition-count"], told["added-records"]) == ("150", "150")
+    assert "partition-summaries-included" not in told
+    assert not partitions_told(told)
+    # added and removed ones count together
+    told = table.overwrite([row for part in range(149, 200) for row in rows(1, part=part)]).summary
+    assert (told["changed-partition-count"], told["deleted-records"]) == ("200", "150")
+    assert not partitions_told(told)
+
+
+def test_an_overwrite_of_many_partitions_tells_of_each_its_own():
+    table = new_table(2, partition_by=("part",))
+    table.update_properties().set("write.summary.partition-limit", "200").commit()
+    table.append([*rows(1, part=1000), *rows(2, 3, part=1001)])
+    told = partitions_told(table.overwrite([row for part in range(150) for row in rows(1, part=part)]).summary)
+    assert len(told) == 152
+    removed = {key: text for key, text in told.items() if "deleted" in text or "removed" in text}
+    assert sorted(removed) == ["partitions.part=1000", "partitions.part=1001"]
+    assert removed["partitions.part=1001"].startswith("deleted-data-files=1,deleted-records=2,removed-files-size=")
+    assert all("added" not in text for text in removed.values())
+    assert all("added-records=1" in text for key, text in told.items() if key not in removed)
+
+
 def test_snapshot_properties_are_kept():
     table = new_table(2)
     assert table.append(rows(1), snapshot_properties={"job": "nightly"}).summary["job"] == "nightly"
+
+
+def test_an_append_tells_whether_it_is_committed():
+    table = new_table(2)
+    action = table.new_append().append_files(write_files(table, rows(1)))
+    assert "not committed" in repr(action)
+    assert repr(action.commit()).endswith("(committed)")
 
 
 def test_a_delete_file_is_not_appended_as_data():

@@ -528,3 +528,41 @@ def test_times_are_text_too_and_other_things_are_refused():
     for bad in ("12", ["12"], [None]):
         with pytest.raises(InvalidArgument, match="not a snapshot id"):
             expire(table).expire_ids(bad)  # type: ignore[arg-type]
+
+
+def test_an_action_tells_whether_it_is_committed():
+    table = Table()
+    table.append("a")
+    action = expire(table)
+    assert repr(action) == "ExpireSnapshots(not committed until commit() is called)"
+    assert repr(action.commit()) == "ExpireSnapshots(committed)"
+    transaction = table.transaction(autocommit=False)
+    inner = UpdateProperties(transaction).set("a", "b").commit()
+    assert repr(inner) == "UpdateProperties(not committed until its transaction is)"
+    transaction.commit()
+    assert repr(inner) == "UpdateProperties(committed)"
+
+
+def test_an_action_that_failed_is_not_called_committed():
+    table = Table()
+    table.append("a")
+    action = expire(table).expire_ids([99])
+    with pytest.raises(SnapshotNotFound):
+        action.commit()
+    assert "not committed" in repr(action)
+
+
+def test_results_are_short():
+    table = Table()
+    first = table.append("a", "b")
+    delete(table, "a")
+    action = expire(table).expire_ids([first])
+    kinds = ("data_files", "manifest_files", "manifest_lists")
+    counts = ", ".join(["expired_snapshots=1", *(f"deleted_{kind}_count=1" for kind in kinds)])
+    dry = action.dry_run()
+    assert repr(dry) == f"ExpireResult(dry run, {counts})"
+    result = action.commit().result
+    assert repr(result) == f"ExpireResult({counts})"
+    assert "<th>deleted_data_files_count</th><td>1</td>" in result._repr_html_()
+    assert "&lt;gone&gt;" in replace(result, problems=("<gone>",))._repr_html_()
+    assert repr(expire(table).commit().result) == "ExpireResult()"

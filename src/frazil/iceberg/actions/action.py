@@ -94,6 +94,8 @@ class Context:
 class Action(ABC):
     """One change. Built step by step, then `commit()`-ed alone or as part of a transaction."""
 
+    _is_handed_in = False
+
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
@@ -107,6 +109,7 @@ class Action(ABC):
     def commit(self) -> Self:
         """Apply the change: at once if the action stands alone, else when its transaction commits."""
         self._transaction.add(self)
+        self._is_handed_in = True
         return self
 
     def __enter__(self) -> Self:
@@ -120,7 +123,11 @@ class Action(ABC):
             self.commit()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(not committed until commit() is called)"
+        if not self._is_handed_in:
+            state = "not committed until commit() is called"
+        else:
+            state = "committed" if self._transaction.is_committed else "not committed until its transaction is"
+        return f"{type(self).__name__}({state})"
 
 
 def used_files(context: Context, snapshots: Sequence[Snapshot]) -> set[str]:

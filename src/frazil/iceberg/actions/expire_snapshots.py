@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from frazil import ambient
+from frazil.counts import Counts
 from frazil.errors import FrazilError, InvalidArgument
 from frazil.iceberg import properties as props
 from frazil.iceberg.actions.action import Action, Context, Staged
@@ -42,8 +44,8 @@ if TYPE_CHECKING:
 Cleanup = Literal["none", "metadata", "all"]
 
 
-@dataclass(frozen=True)
-class ExpireResult:
+@dataclass(frozen=True, repr=False)
+class ExpireResult(Counts):
     """What an expiry did, or with `dry_run` would do. Files that could not be deleted are in none of the counts."""
 
     expired_snapshot_ids: tuple[int, ...] = ()
@@ -60,6 +62,16 @@ class ExpireResult:
     """Why files were left that may no longer be needed."""
     files: Files | None = None
     """A dry run only: the files that would be deleted."""
+
+    def __repr__(self) -> str:
+        told = {"expired_snapshots": len(self.expired_snapshot_ids), "removed_refs": len(self.removed_refs)}
+        told |= self.counts() | {"failed_files": len(self.failed_files), "problems": len(self.problems)}
+        parts = ["dry run"] if self.files is not None else []
+        return f"ExpireResult({', '.join([*parts, *(f'{name}={count}' for name, count in told.items() if count)])})"
+
+    def _repr_html_(self) -> str:
+        problems = "".join(f"<p>{escape(problem)}</p>" for problem in self.problems)
+        return f"<b>{escape(repr(self))}</b>{super()._repr_html_()}{problems}"
 
 
 class ExpireSnapshots(Action):
