@@ -21,14 +21,14 @@ from frazil.mixed.deleted_keys import DeletedKeys
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields, partitioned_by_key
 from frazil.mixed.operations import Operation, all_of, arrivals
-from frazil.mixed.transactions import ReadPoint, abandoning_unwritten, begin_transaction, committed_batch
+from frazil.mixed.transactions import ReadPoint, abandoning_unwritten, batch_name, begin_transaction, committed_batch
 from frazil.mixed.unique_keys import left_twice, repeated_key
 from frazil.mixed.writer import Changes, ChangeWriter, refuse_null_keys
 from frazil.model.arrow import schema_to_arrow
 from frazil.model.assignments import Assign, assignments
 from frazil.model.conform import conform
 from frazil.model.expressions import Expression, and_, col
-from frazil.model.property_text import property_texts, text_or_none
+from frazil.model.property_text import property_texts
 from frazil.model.schema import Schema
 from frazil.model.types import DateType, IntegerType, LongType, NestedField, StringType
 
@@ -46,7 +46,7 @@ class ChangeJob:
     ) -> None:
         self._table = table
         self._base, self._change = table.base_store, table._change_store
-        self._batch = text_or_none("batch_id", batch)
+        self._batch = batch_name(batch)
         self._properties = property_texts(properties)
         table.refresh()
         sync_schema(self._base, self._change)

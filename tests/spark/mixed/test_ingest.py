@@ -163,6 +163,25 @@ def test_a_batch_is_applied_once(spark, lake, name):
     keyed.check(spark)
 
 
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_batch_with_a_blank_name_is_refused(spark, lake, name, blank):
+    keyed = Keyed(lake, name, []).filled(2)
+    before = len(keyed.table.snapshots)
+    changes = frame(spark, ("insert", 1, 7, "a", "eu"))
+    rows = changes.select("id", "name", "region")
+    for write in (
+        lambda: keyed.table.ingest(changes, order="ts", batch_id=blank),
+        lambda: keyed.table.append(rows, batch_id=blank),
+        lambda: keyed.table.upsert(rows, batch_id=blank),
+        lambda: rows.writeTo(name).option("batch-id", blank).append(),
+        lambda: rows.write.option("batch-id", blank).mode("append").saveAsTable(name),
+    ):
+        with pytest.raises(InvalidArgument, match=r"batch_id is .* which is no name"):
+            write()
+    assert len(keyed.table.refresh().snapshots) == before
+    keyed.check(spark)
+
+
 def stream(spark, folder, name, checkpoint, **options):
     """Take in what is in a folder; how many rows there were."""
     frame = spark.readStream.schema(CHANGES).option("maxFilesPerTrigger", 1).json(str(folder))

@@ -15,7 +15,8 @@ from frazil.iceberg.row_changes import RowChanges
 from frazil.mixed.operations import Operation
 from frazil.mixed.properties import UPSERT_ENABLED
 from frazil.mixed.table import MixedTable
-from frazil.model.property_text import property_texts, text_or_none
+from frazil.mixed.transactions import batch_name
+from frazil.model.property_text import property_texts
 from frazil.spark.changes.builder import any_bridge
 from frazil.spark.changes.once import made_once
 from frazil.spark.mixed.handle import MixedHandle, current
@@ -161,5 +162,5 @@ def _handle(table: MixedTable) -> MixedHandle:
 
 def _named(batch: str | None, properties: Mapping[str, str] | None) -> dict[str, str]:
     told = {f"{PROPERTY}{key}": text for key, text in property_texts(properties).items()}
-    name = text_or_none("batch_id", batch)
+    name = batch_name(batch)
     return told if name is None else {**told, BATCH: name}
