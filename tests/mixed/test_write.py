@@ -186,6 +186,21 @@ def test_a_delete_may_tell_the_key_alone(how: Any) -> None:
     assert rows_of(table) == [row(2, "back")]
 
 
+@pytest.mark.parametrize("how", PARTITIONINGS)
+def test_a_batch_that_found_nothing_to_delete_is_not_applied_later(how: Any) -> None:
+    table = new_table(**how)
+    table.append([row(1)])
+
+    def delete() -> None:
+        table.ingest([{"op": "d", "id": 5}], batch_id="gone")
+        table.delete_keys([{"id": 6}], batch_id="gone, too")
+
+    delete()
+    table.upsert([row(5), row(6)])
+    delete()
+    assert rows_of(table) == [row(1), row(5), row(6)]
+
+
 def test_inserts_of_change_data_replace_where_the_table_says_so() -> None:
     table = new_table(properties={"write.upsert.enabled": "true"})
     for name in "ab":

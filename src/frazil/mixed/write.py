@@ -150,7 +150,7 @@ class ChangeJob:
         for attempt in range(retries + 1):
             point = ReadPoint.of(self._base.metadata, self._change.metadata)
             changes = [(batch, actions) for batch, actions in read() if batch.num_rows]
-            if not changes:
+            if not changes and self._batch is None:  # a batch is known by its commit, also if it changed nothing
                 return RowChanges()
             try:
                 return self._run(lambda changes=changes: changes, point)  # type: ignore[misc]
