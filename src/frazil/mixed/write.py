@@ -10,17 +10,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.errors import CommitConflict, InvalidArgument, Unsupported
+from frazil.errors import CommitConflict, InvalidArgument, InvalidValue, Unsupported
 from frazil.iceberg.properties import COMMIT_NUM_RETRIES
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.upsert import several_rows
-from frazil.mixed.change_data import ToldChanges, in_order, last_of_keys, replacing, split, tells_old_rows
+from frazil.mixed.change_data import ToldChanges, in_order, last_of_keys, loosened, replacing, split, tells_old_rows
 from frazil.mixed.commit import commit_changes
 from frazil.mixed.deleted_keys import DeletedKeys
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields, partitioned_by_key
-from frazil.mixed.operations import Operation, all_of, arrivals
+from frazil.mixed.operations import Actions, Operation, all_of, arrivals
 from frazil.mixed.transactions import ReadPoint, abandoning_unwritten, batch_name, begin_transaction, committed_batch
 from frazil.mixed.unique_keys import left_twice, repeated_key
 from frazil.mixed.writer import Changes, ChangeWriter, refuse_null_keys
@@ -130,17 +130,31 @@ class ChangeJob:
         """Apply change data, in the order of its rows or of columns."""
         columns = self.schema.columns
         plain, actions = split(in_order(rows, order, columns), operation, columns)
-        given = self._table_of(self._checked(conform(plain, self.schema)))
-        if len(actions) != given.num_rows:
-            raise InvalidArgument("rows and operations differ in number", hint="give each row its operation")
+        given, is_whole = self._told(plain, actions)
         keys = self._key_columns(given)
-        if not self.knows_partition and (upsert or not tells_old_rows(actions, keys)):  # a change may come twice
+        tells_partitions = self.knows_partition or (not upsert and tells_old_rows(actions, keys))
+        if not (is_whole and tells_partitions):  # with upserts a change may come twice
             last = last_of_keys(keys)
-            comes = given.take(pa.array(last[arrivals(actions[last])]))
+            comes = self._table_of(conform(given.take(pa.array(last[arrivals(actions[last])])), self.schema))
             return self._run_reading(lambda: [*_deletes(self._with_keys(given)), *_inserts(comes)])
         told = ToldChanges(upsert=upsert, knows_partition=self.knows_partition)
         changes = told.complete(given, actions, keys)
         return self._run(lambda: [changes])
+
+    def _told(self, plain: Any, actions: Actions) -> tuple[pa.RecordBatch, bool]:
+        """Rows of change data, and whether all are whole: deletes may lack what is required, but for the key."""
+        goes = actions == Operation.DELETE
+        schema = loosened(self.schema, self.keys) if goes.any() else self.schema
+        given = self._table_of(self._checked(conform(plain, schema)), schema)
+        if len(actions) != given.num_rows:
+            raise InvalidArgument("rows and operations differ in number", hint="give each row its operation")
+        if schema.fields == self.schema.fields:
+            return given, True
+        self._table_of(conform(given.filter(pa.array(~goes)), self.schema))  # refuses those that are not whole
+        try:
+            return self._table_of(conform(given, self.schema)), True
+        except InvalidValue:
+            return given, False
 
     # How they run.
 
