@@ -28,8 +28,9 @@ def test_a_batch_named_by_a_number_is_written_once_under_its_text() -> None:
     assert ids_of(opened(table)) == [1]
 
 
-@pytest.mark.parametrize("batch", [DAY, b"a", ("a",)])
-def test_a_batch_that_is_no_text_is_refused_and_nothing_is_written(batch: Any) -> None:
+@pytest.mark.parametrize("batch", [DAY, b"a", ("a",), "", " \t"])
+def test_a_batch_without_a_name_that_is_text_is_refused_and_nothing_is_written(batch: Any) -> None:
+    """A blank name, say of a variable that is not set, would make all batches one."""
     table = new_table()
     for write in (
         lambda: table.append([row(1)], batch_id=batch),
@@ -40,6 +41,10 @@ def test_a_batch_that_is_no_text_is_refused_and_nothing_is_written(batch: Any) -
         with pytest.raises(InvalidArgument, match="batch_id is"):
             write()
     assert opened(table).snapshots == ()
+    unkeyed = new_table(primary_key=())
+    with pytest.raises(InvalidArgument, match="batch_id is"):
+        unkeyed.append([row(1)], batch_id=batch)
+    assert opened(unkeyed).snapshots == ()
 
 
 @pytest.mark.parametrize("key", [("id",), ()])

@@ -186,6 +186,111 @@ def test_a_delete_may_tell_the_key_alone(how: Any) -> None:
     assert rows_of(table) == [row(2, "back")]
 
 
+REQUIRED = "id BIGINT NOT NULL, name STRING NOT NULL, region STRING NOT NULL"
+
+
+@pytest.mark.parametrize("upserts", ["false", "true"])
+@pytest.mark.parametrize("how", PARTITIONINGS)
+@pytest.mark.parametrize("given", [list, pa.Table.from_pylist])
+def test_a_delete_may_tell_the_key_alone_where_other_columns_are_required(
+    how: Any, upserts: str, given: Callable[[Any], Any]
+) -> None:
+    table = new_table(REQUIRED, properties={"write.upsert.enabled": upserts}, **how)
+    table.append([row(1), row(2, region="us"), row(3), row(4)])
+    assert table.ingest([{"op": "d", "id": 1}]).rows_deleted == 1
+    assert rows_of(table) == [row(2, region="us"), row(3), row(4)]
+    told = changes(
+        ("d", {"id": 2, "name": None, "region": None}),
+        ("c", row(2, "back")),
+        ("c", row(5)),
+        ("-U", row(5)),
+        ("+U", row(5, "b", "us")),
+        ("u", row(3, "c", "us")),
+        ("c", row(6)),
+        ("d", {"id": 6}),
+        ("d", {"id": 4}),
+        ("-U", row(7)),
+        ("+U", row(8, "moved")),
+    )
+    table.ingest(given(told), batch_id="x")
+    assert rows_of(table) == [row(2, "back"), row(3, "c", "us"), row(5, "b", "us"), row(8, "moved")]
+    table.upsert([row(2, "later"), row(4, "later")])
+    table.ingest(given(told), batch_id="x")
+    assert rows_of(table) == [
+        row(2, "later"),
+        row(3, "c", "us"),
+        row(4, "later"),
+        row(5, "b", "us"),
+        row(8, "moved"),
+    ]
+    gone = table.change.scan("_change_action = 'DELETE'", columns=["name", "region"]).to_arrow()
+    assert [column.null_count for column in gone.columns] == [0, 0]
+    table.optimize("full", upkeep=False)
+    assert ids_of(table) == [2, 3, 4, 5, 8]
+
+
+def test_what_is_required_inside_a_column_is_not_required_of_deletes() -> None:
+    table = new_table(
+        "id BIGINT NOT NULL, s STRUCT<a: INT NOT NULL, b: INT>, l ARRAY<STRUCT<c: INT NOT NULL>> NOT NULL"
+    )
+    one = {"s": {"a": 1, "b": None}, "l": [{"c": 1}]}
+    table.append([{"id": number, **one} for number in range(4)])
+    schema = pa.schema(
+        {
+            "op": pa.string(),
+            "id": pa.int64(),
+            "s": pa.struct({"a": pa.int32(), "b": pa.int32()}),
+            "l": pa.list_(pa.struct({"c": pa.int32()})),
+        }
+    )
+    told = [
+        {"op": "d", "id": 1, "s": {"a": None, "b": None}, "l": [{"c": 1}]},
+        {"op": "d", "id": 2, "s": {"a": 1, "b": None}, "l": [{"c": None}]},
+    ]
+    table.ingest(pa.Table.from_pylist(told, schema))
+    assert rows_of(table) == [{"id": number, **one} for number in (0, 3)]
+    for change in told:
+        with pytest.raises(InvalidValue, match=r"column '(s\.a|l\.element\.c)' is required"):
+            table.ingest(pa.Table.from_pylist([{**change, "op": "u"}, {"op": "d", "id": 3}], schema))
+    assert rows_of(table) == [{"id": number, **one} for number in (0, 3)]
+
+
+@pytest.mark.parametrize("how", PARTITIONINGS)
+@pytest.mark.parametrize("operation", ["c", "u", "-U", "+U"])
+def test_a_row_but_a_deleted_one_that_lacks_what_is_required_is_refused(how: Any, operation: str) -> None:
+    """Also if a later change takes it."""
+    table = new_table(REQUIRED, **how)
+    table.append([row(1), row(2)])
+    before = table.snapshots
+    for lacking in ({"id": 1, "region": "eu"}, row(1, None)):
+        for others in ([], [("d", {"id": 2})], [("d", {"id": 1})]):
+            told = changes((operation, lacking), *others)
+            with pytest.raises(InvalidValue, match="column 'name'"):
+                table.ingest(told)
+            with pytest.raises(InvalidValue, match="column 'name'"):
+                table.ingest(pa.Table.from_pylist(told))
+    with pytest.raises(InvalidValue, match=r"primary key|column 'id'"):
+        table.ingest([{"op": "d", "id": None}])
+    assert table.refresh().snapshots == before
+    assert rows_of(table) == [row(1), row(2)]
+
+
+@pytest.mark.parametrize("schema", [REQUIRED, "id BIGINT NOT NULL, name STRING, region STRING"])
+@pytest.mark.parametrize("how", PARTITIONINGS)
+def test_a_batch_that_found_nothing_to_delete_is_not_applied_later(how: Any, schema: str) -> None:
+    table = new_table(schema, **how)
+    table.append([row(1)])
+
+    def delete() -> None:
+        table.ingest([{"op": "d", "id": 5}], batch_id="gone")
+        table.delete_keys([{"id": 6}], batch_id="gone, too")
+
+    delete()
+    table.upsert([row(5), row(6)])
+    delete()
+    assert rows_of(table) == [row(1), row(5), row(6)]
+
+
 def test_inserts_of_change_data_replace_where_the_table_says_so() -> None:
     table = new_table(properties={"write.upsert.enabled": "true"})
     for name in "ab":

@@ -2,13 +2,14 @@
 
 An update's new row takes the place of the old one. Where the old one is not told, what has its key is deleted first; so
 it is for an insert into a table that upserts. A delete may tell no more than the key: where that does not tell the
-partition, rows that go are looked for, and what is left of the changes of a key is its last one (`last_of_keys`).
+partition, or lacks values that are required, rows that go are looked for, and what is left of the changes of a key is
+its last one (`last_of_keys`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ import pyarrow.compute as pc
 from frazil.errors import InvalidArgument, InvalidValue, Unsupported
 from frazil.iceberg.delete_index import comparable
 from frazil.mixed.operations import Actions, Operation, actions_of, all_of, unknown_operation
+from frazil.model.schema import Schema
+from frazil.model.types import ListType, MapType, NestedField, StructType, Type
 
 Mask = npt.NDArray[np.bool_]
 
@@ -65,6 +68,25 @@ def tells_old_rows(actions: Actions, keys: Sequence[pa.Array]) -> bool:
         return False
     pairs = (_previous(actions) == Operation.UPDATE_BEFORE) & equals_previous([comparable(key) for key in keys])
     return bool(pairs[actions == Operation.UPDATE_AFTER].all())
+
+
+def loosened(schema: Schema, keys: Container[NestedField]) -> Schema:
+    """A schema in which only the key is required, at any depth: what a delete has to tell."""
+    return Schema(tuple(column if column in keys else _optional(column) for column in schema.fields))
+
+
+def _optional(column: NestedField) -> NestedField:
+    return replace(column, required=False, type=_of_optional(column.type))
+
+
+def _of_optional(type_: Type) -> Type:
+    if isinstance(type_, StructType):
+        return StructType(tuple(map(_optional, type_.fields)))
+    if isinstance(type_, ListType):
+        return ListType(_optional(type_.element))
+    if isinstance(type_, MapType):
+        return replace(type_, value=_optional(type_.value))
+    return type_
 
 
 def last_of_keys(keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:

@@ -10,8 +10,9 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
-from frazil.errors import CommitConflict, FrazilError
+from frazil.errors import CommitConflict, FrazilError, InvalidArgument
 from frazil.iceberg.actions.action import Context, Staged
 from frazil.iceberg.actions.append import FastAppend
 from frazil.iceberg.metadata import TableMetadata
@@ -23,6 +24,7 @@ from frazil.io.store import Store
 from frazil.mixed.pair import BASE_SNAPSHOT, recorded
 from frazil.model.binding import field_ids
 from frazil.model.expressions import AlwaysTrue, And, Expression, and_
+from frazil.model.property_text import text_or_none
 
 SIGNATURE = "tx.begin.signature"
 TRANSACTION = "frazil.transaction-id"
@@ -189,6 +191,21 @@ def ended_by(snapshot: Snapshot) -> int | None:
     """The transaction that a snapshot ended, if its summary says one: ours, or an overwrite of Amoro's."""
     told = snapshot.summary.get(TRANSACTION) or snapshot.summary.get("txId")
     return int(told) if told is not None and told.isdecimal() else None
+
+
+def batch_name(told: Any) -> str | None:
+    """The name of a batch, if it has one. A blank one is refused: all batches that have it would be taken for one.
+
+    >>> batch_name(5), batch_name(None)
+    ('5', None)
+    """
+    name = text_or_none("batch_id", told)
+    if name is not None and not name.strip():
+        raise InvalidArgument(
+            f"batch_id is {name!r}, which is no name: later batches of it would be left out",
+            hint="give each batch a name of its own, or none: None, or no option batch-id",
+        )
+    return name
 
 
 def committed_batch(metadata: TableMetadata, batch: str | None) -> Snapshot | None:

@@ -16,12 +16,12 @@ from frazil.iceberg.snapshot import Snapshot
 from frazil.iceberg.table import TableTransaction
 from frazil.iceberg.transaction import Transaction
 from frazil.iceberg.write import remove_files, removing
-from frazil.mixed.transactions import BATCH, committed_batch
+from frazil.mixed.transactions import BATCH, batch_name, committed_batch
 from frazil.mixed.watermark import MoveWatermark, watermark_of
 from frazil.mixed.writer import BaseWriter
 from frazil.model.conform import conform
 from frazil.model.expressions import Expression
-from frazil.model.property_text import property_texts, text_or_none
+from frazil.model.property_text import property_texts
 
 if TYPE_CHECKING:
     from frazil.mixed.table import MixedTable
@@ -47,7 +47,7 @@ class AppendOnce(MergeAppend):
 
 def append_unkeyed(table: MixedTable, rows: Any, batch: str | None, properties: Mapping[str, str] | None) -> RowChanges:
     """Add rows, unless their batch is in the table already."""
-    told, name = property_texts(properties), text_or_none("batch_id", batch)
+    told, name = property_texts(properties), batch_name(batch)
     known = committed_batch(table.base_store.refresh().metadata, name) if name is not None else None
     if known is not None:
         return RowChanges(snapshot=known)

@@ -10,25 +10,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.errors import CommitConflict, InvalidArgument, Unsupported
+from frazil.errors import CommitConflict, InvalidArgument, InvalidValue, Unsupported
 from frazil.iceberg.properties import COMMIT_NUM_RETRIES
 from frazil.iceberg.row_changes import RowChanges
 from frazil.iceberg.scan_columns import leaf
 from frazil.iceberg.upsert import several_rows
-from frazil.mixed.change_data import ToldChanges, in_order, last_of_keys, replacing, split, tells_old_rows
+from frazil.mixed.change_data import ToldChanges, in_order, last_of_keys, loosened, replacing, split, tells_old_rows
 from frazil.mixed.commit import commit_changes
 from frazil.mixed.deleted_keys import DeletedKeys
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import key_fields, partitioned_by_key
-from frazil.mixed.operations import Operation, all_of, arrivals
-from frazil.mixed.transactions import ReadPoint, abandoning_unwritten, begin_transaction, committed_batch
+from frazil.mixed.operations import Actions, Operation, all_of, arrivals
+from frazil.mixed.transactions import ReadPoint, abandoning_unwritten, batch_name, begin_transaction, committed_batch
 from frazil.mixed.unique_keys import left_twice, repeated_key
 from frazil.mixed.writer import Changes, ChangeWriter, refuse_null_keys
 from frazil.model.arrow import schema_to_arrow
 from frazil.model.assignments import Assign, assignments
 from frazil.model.conform import conform
 from frazil.model.expressions import Expression, and_, col
-from frazil.model.property_text import property_texts, text_or_none
+from frazil.model.property_text import property_texts
 from frazil.model.schema import Schema
 from frazil.model.types import DateType, IntegerType, LongType, NestedField, StringType
 
@@ -46,7 +46,7 @@ class ChangeJob:
     ) -> None:
         self._table = table
         self._base, self._change = table.base_store, table._change_store
-        self._batch = text_or_none("batch_id", batch)
+        self._batch = batch_name(batch)
         self._properties = property_texts(properties)
         table.refresh()
         sync_schema(self._base, self._change)
@@ -130,17 +130,31 @@ class ChangeJob:
         """Apply change data, in the order of its rows or of columns."""
         columns = self.schema.columns
         plain, actions = split(in_order(rows, order, columns), operation, columns)
-        given = self._table_of(self._checked(conform(plain, self.schema)))
-        if len(actions) != given.num_rows:
-            raise InvalidArgument("rows and operations differ in number", hint="give each row its operation")
+        given, is_whole = self._told(plain, actions)
         keys = self._key_columns(given)
-        if not self.knows_partition and (upsert or not tells_old_rows(actions, keys)):  # a change may come twice
+        tells_partitions = self.knows_partition or (not upsert and tells_old_rows(actions, keys))
+        if not (is_whole and tells_partitions):  # with upserts a change may come twice
             last = last_of_keys(keys)
-            comes = given.take(pa.array(last[arrivals(actions[last])]))
+            comes = self._table_of(conform(given.take(pa.array(last[arrivals(actions[last])])), self.schema))
             return self._run_reading(lambda: [*_deletes(self._with_keys(given)), *_inserts(comes)])
         told = ToldChanges(upsert=upsert, knows_partition=self.knows_partition)
         changes = told.complete(given, actions, keys)
         return self._run(lambda: [changes])
+
+    def _told(self, plain: Any, actions: Actions) -> tuple[pa.RecordBatch, bool]:
+        """Rows of change data, and whether all are whole: deletes may lack what is required, but for the key."""
+        goes = actions == Operation.DELETE
+        schema = loosened(self.schema, self.keys) if goes.any() else self.schema
+        given = self._table_of(self._checked(conform(plain, schema)), schema)
+        if len(actions) != given.num_rows:
+            raise InvalidArgument("rows and operations differ in number", hint="give each row its operation")
+        if schema.fields == self.schema.fields:
+            return given, True
+        self._table_of(conform(given.filter(pa.array(~goes)), self.schema))  # refuses those that are not whole
+        try:
+            return self._table_of(conform(given, self.schema)), True
+        except InvalidValue:
+            return given, False
 
     # How they run.
 
@@ -150,7 +164,7 @@ class ChangeJob:
         for attempt in range(retries + 1):
             point = ReadPoint.of(self._base.metadata, self._change.metadata)
             changes = [(batch, actions) for batch, actions in read() if batch.num_rows]
-            if not changes:
+            if not changes and self._batch is None:  # a batch is known by its commit, also if it changed nothing
                 return RowChanges()
             try:
                 return self._run(lambda changes=changes: changes, point)  # type: ignore[misc]

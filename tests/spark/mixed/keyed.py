@@ -20,11 +20,13 @@ Rows = dict[int, tuple[Any, ...]]
 class Keyed:
     """A table and what it should hold."""
 
-    def __init__(self, lake: Lake, name: str, partition_by: list[str], **properties: str) -> None:
+    def __init__(
+        self, lake: Lake, name: str, partition_by: list[str], *, schema: str = SCHEMA, **properties: str
+    ) -> None:
         self.lake, self.name = lake, name
         self.table: MixedTable = lake.create_table(  # type: ignore[assignment]
             name.removeprefix("lake."),
-            SCHEMA,
+            schema,
             format="mixed",
             primary_key=["id"],
             partition_by=partition_by,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frazil.errors import FrazilError, InvalidArgument, Unsupported
-from tests.spark.mixed.keyed import Keyed
+from tests.spark.mixed.keyed import PARTITIONINGS, Keyed
 from tests.spark.test_streaming import forget_last_commit
 
 CHANGES = "op STRING, ts INT, id BIGINT, name STRING, region STRING"
@@ -155,11 +155,123 @@ def test_deletes_may_tell_the_key_alone_wherever_their_rows_are(spark, lake, nam
     keyed.check(spark)
 
 
+REQUIRED = "id BIGINT NOT NULL, name STRING NOT NULL, region STRING NOT NULL"
+
+
+@pytest.mark.parametrize("upserts", ["false", "true"])
+@pytest.mark.parametrize("partition_by", PARTITIONINGS.values(), ids=PARTITIONINGS)
+def test_deletes_may_tell_the_key_alone_where_other_columns_are_required(spark, lake, name, partition_by, upserts):
+    keyed = Keyed(lake, name, partition_by, schema=REQUIRED, **{"write.upsert.enabled": upserts})
+    keyed.table.append([{"id": n, "name": "old", "region": ("eu", "us")[n % 2]} for n in range(6)])
+    keyed.rows = {n: (n, "old", ("eu", "us")[n % 2]) for n in range(6)}
+    keyed.table.ingest(frame(spark, ("d", 1, 0, None, None)).select("op", "id"))
+    del keyed.rows[0]
+    keyed.check(spark)
+    told = [
+        ("d", 1, 1, None, None),
+        ("c", 2, 1, "back", "eu"),
+        ("c", 1, 50, "a", "eu"),
+        ("d", 2, 50, None, None),
+        ("-U", 1, 2, "old", "eu"),
+        ("+U", 1, 2, "new", "us"),
+        ("u", 3, 3, "c", "eu"),
+        ("d", 1, 4, None, "us"),
+        ("c", 1, 51, "b", "us"),
+        ("d", 1, 77, None, None),
+    ]
+    keyed.table.ingest(frame(spark, *told), order="ts", batch_id="x")
+    keyed.rows |= {1: (1, "back", "eu"), 2: (2, "new", "us"), 3: (3, "c", "eu"), 51: (51, "b", "us")}
+    del keyed.rows[4]
+    keyed.check(spark)
+    gone = keyed.table.change.scan("_change_action = 'DELETE'", columns=["name", "region"]).to_arrow()
+    assert [column.null_count for column in gone.columns] == [0, 0]
+    later = [(4, "later", "eu"), (77, "later", "us")]
+    keyed.table.upsert([dict(zip(("id", "name", "region"), one, strict=True)) for one in later])
+    keyed.rows |= {one[0]: one for one in later}
+    keyed.table.ingest(frame(spark, *told), order="ts", batch_id="x")
+    keyed.check(spark)
+
+
+@pytest.mark.parametrize("partition_by", PARTITIONINGS.values(), ids=PARTITIONINGS)
+def test_rows_but_deleted_ones_that_lack_what_is_required_are_refused(spark, lake, name, partition_by):
+    """Also if a later change takes them."""
+    keyed = Keyed(lake, name, partition_by, schema=REQUIRED)
+    keyed.table.append([{"id": n, "name": "old", "region": "eu"} for n in range(3)])
+    keyed.rows = {n: (n, "old", "eu") for n in range(3)}
+    before = keyed.versions
+    for operation, others in (
+        ("c", []),
+        ("u", [("d", 9, 0, None, None)]),
+        ("-U", [("d", 9, 0, None, None)]),
+        ("+U", [("d", 9, 1, None, None)]),
+    ):
+        given = frame(spark, (operation, 1, 1, None, "eu"), *others)
+        for rows in (given, given.drop("name")):
+            with pytest.raises(FrazilError, match="column 'name'"):
+                keyed.table.ingest(rows, order="ts")
+    assert keyed.versions == before
+    keyed.check(spark)
+
+
+def test_what_is_required_inside_a_column_is_not_required_of_deletes(spark, lake, name):
+    inside = "s STRUCT<a: INT NOT NULL, b: INT>, l ARRAY<STRUCT<c: INT NOT NULL>> NOT NULL, m MAP<STRING, INT NOT NULL>"
+    keyed = Keyed(lake, name, [], schema=f"id BIGINT NOT NULL, {inside}")
+    one = {"s": {"a": 1, "b": None}, "l": [{"c": 1}], "m": {"k": 1}}
+    keyed.table.append([{"id": number, **one} for number in range(5)])
+    lacking = {
+        1: {"s": {"a": None, "b": None}},
+        2: {"l": [{"c": 1}, {"c": None}]},
+        3: {"m": {"k": None}},
+        4: {"s": None, "l": None, "m": None},
+    }
+    schema = f"op STRING, id BIGINT, {inside.replace(' NOT NULL', '')}"
+    for number, values in lacking.items():
+        goes = {"op": "d", "id": number, **one, **values}
+        comes = {**goes, "op": "u", "id": 0}
+        with pytest.raises(FrazilError, match=f"column '{next(iter(values)) if number < 4 else 'l'}' lacks"):
+            keyed.table.ingest(spark.createDataFrame([goes, comes], schema))
+        keyed.table.ingest(spark.createDataFrame([goes], schema))
+        assert [found["id"] for found in keyed.table.scan().to_arrow().sort_by("id").to_pylist()] == [
+            0,
+            *range(number + 1, 5),
+        ]
+    assert [found["id"] for found in spark.table(name).collect()] == [0]
+
+
+def test_a_batch_that_found_nothing_to_delete_is_not_applied_later(spark, lake, name):
+    keyed = Keyed(lake, name, [], schema=REQUIRED)
+    changes = frame(spark, ("d", 1, 7, None, None))
+    keyed.table.ingest(changes, order="ts", batch_id="gone")
+    keyed.table.upsert([{"id": 7, "name": "came later", "region": "eu"}])
+    keyed.table.ingest(changes, order="ts", batch_id="gone")
+    keyed.rows = {7: (7, "came later", "eu")}
+    keyed.check(spark)
+
+
 def test_a_batch_is_applied_once(spark, lake, name):
     keyed = Keyed(lake, name, [])
     for _ in range(2):
         keyed.table.ingest(frame(spark, ("insert", 1, 7, "a", "eu")), order="ts", batch_id="monday")
     keyed.rows = {7: (7, "a", "eu")}
+    keyed.check(spark)
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_batch_with_a_blank_name_is_refused(spark, lake, name, blank):
+    keyed = Keyed(lake, name, []).filled(2)
+    before = len(keyed.table.snapshots)
+    changes = frame(spark, ("insert", 1, 7, "a", "eu"))
+    rows = changes.select("id", "name", "region")
+    for write in (
+        lambda: keyed.table.ingest(changes, order="ts", batch_id=blank),
+        lambda: keyed.table.append(rows, batch_id=blank),
+        lambda: keyed.table.upsert(rows, batch_id=blank),
+        lambda: rows.writeTo(name).option("batch-id", blank).append(),
+        lambda: rows.write.option("batch-id", blank).mode("append").saveAsTable(name),
+    ):
+        with pytest.raises(InvalidArgument, match=r"batch_id is .* which is no name"):
+            write()
+    assert len(keyed.table.refresh().snapshots) == before
     keyed.check(spark)
 
 
@@ -209,6 +321,27 @@ def test_a_stream_of_changes_is_applied_in_order_and_exactly_once(spark, lake, n
     put(4, ("q", 8, 11, None, None))
     with pytest.raises(Exception, match="operation 'q', which is unknown"):
         stream(spark, source, name, tmp_path / "at", **how)
+    keyed.check(spark)
+
+
+def test_a_stream_of_changes_may_delete_by_the_key_alone_where_other_columns_are_required(
+    spark, lake, name, tmp_path, folder
+):
+    keyed = Keyed(lake, name, [], schema=REQUIRED)
+    source, put = folder
+    how = {"operation": "op", "order": "ts"}
+    put(1, ("c", 1, 10, "a", "eu"), ("c", 2, 11, "b", "eu"), ("d", 3, 10, None, None))
+    put(2, ("d", 4, 11, None, None), ("c", 5, 12, "x", "us"))
+    put(3, ("d", 6, 99, None, None))
+    assert stream(spark, source, name, tmp_path / "at", **how) == 6
+    keyed.rows = {12: (12, "x", "us")}
+    keyed.check(spark)
+    keyed.table.upsert([{"id": 99, "name": "came later", "region": "eu"}])
+    keyed.rows[99] = (99, "came later", "eu")
+    before = keyed.versions
+    forget_last_commit(tmp_path / "at")
+    stream(spark, source, name, tmp_path / "at", **how)
+    assert keyed.versions == before
     keyed.check(spark)
 
 

@@ -15,13 +15,14 @@ from frazil.iceberg.row_changes import RowChanges
 from frazil.mixed.operations import Operation
 from frazil.mixed.properties import UPSERT_ENABLED
 from frazil.mixed.table import MixedTable
-from frazil.model.property_text import property_texts, text_or_none
+from frazil.mixed.transactions import batch_name
+from frazil.model.property_text import property_texts
 from frazil.spark.changes.builder import any_bridge
 from frazil.spark.changes.once import made_once
 from frazil.spark.mixed.handle import MixedHandle, current
 from frazil.spark.mixed.insert import append, upsert
 from frazil.spark.mixed.layout import by_key
-from frazil.spark.mixed.net_changes import apply_net, is_word, lacks_old_rows
+from frazil.spark.mixed.net_changes import apply_net, has_lacking_deletes, is_word, lacking, lacks_old_rows
 from frazil.spark.mixed.target import BATCH, PROPERTY, Target, batch_of, summary_of
 from frazil.spark.mixed.told import ChangeData
 from frazil.spark.mixed.write import write_changes
@@ -50,17 +51,24 @@ def ingest(bridge: Bridge, handle: MixedHandle, options: Mapping[str, str], rows
     order = tuple(name.strip() for name in given.get(ORDER, "").split(",") if name.strip())
     target = Target.of(handle.table, handle.schema)
     fitted = _fitted(bridge, target, rows, given[OPERATION], order)
-    if target.knows_partition:
+    if target.knows_partition and not lacking(target):
         done = _apply(target, fitted, order, options)
     else:
         with made_once(fitted, bridge.classes) as made:
-            if _upserts(target) or lacks_old_rows(made, _TOLD, target):
+            if _reads(made, target):
                 places = {name: f"{_WHEN}{place}" for place, name in enumerate(order)}
                 done = apply_net(bridge, handle, target, made, _TOLD, places, options)
             else:
                 done = _apply(target, made, order, options)
     handle.table.refresh()
     return done
+
+
+def _reads(rows: DataFrame, target: Target) -> bool:
+    """Whether old rows have to be read for changes."""
+    if target.knows_partition:
+        return has_lacking_deletes(rows, _TOLD, target)
+    return _upserts(target) or lacks_old_rows(rows, _TOLD, target)
 
 
 def _upserts(target: Target) -> bool:
@@ -161,5 +169,5 @@ def _handle(table: MixedTable) -> MixedHandle:
 
 def _named(batch: str | None, properties: Mapping[str, str] | None) -> dict[str, str]:
     told = {f"{PROPERTY}{key}": text for key, text in property_texts(properties).items()}
-    name = text_or_none("batch_id", batch)
+    name = batch_name(batch)
     return told if name is None else {**told, BATCH: name}

@@ -1,5 +1,5 @@
-"""Change data that does not tell how old rows were, for tables whose partitions do not follow from the key: old rows
-are read.
+"""Change data that does not tell how old rows were, for tables whose partitions do not follow from the key, or have
+columns outside of it that are required: old rows are read.
 
 What is left of all changes of a key is its last one. Rows that have one of the keys go, wherever they are, and those of
 last changes that bring one come.
@@ -8,12 +8,15 @@ last changes that bring one come.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidValue
 from frazil.iceberg.row_changes import RowChanges
-from frazil.mixed.change_data import unclear_order, without_place
+from frazil.mixed.change_data import loosened, unclear_order, without_place
 from frazil.mixed.operations import Operation, unknown_operation, words_for
+from frazil.model.types import ListType, MapType, NestedField, StructType, Type
 from frazil.spark.mixed.insert import replace_rows, with_keys_of
 from frazil.spark.mixed.target import Target
 from frazil.spark.scan.relations import quoted_name
@@ -40,6 +43,40 @@ def lacks_old_rows(rows: DataFrame, operation: str, target: Target) -> bool:
     return not counted.where("n <> o OR d > 0").isEmpty()
 
 
+def lacking(target: Target) -> dict[str, Column]:
+    """Whether a row lacks something that is required, at any depth, by the columns outside the key that may."""
+    from pyspark.sql import functions
+
+    loose = loosened(target.schema, target.keys).fields
+    strict = [column for column, other in zip(target.schema.fields, loose, strict=True) if column != other]
+    return {column.name: _lacks(functions.col(quoted_name(column.name)), column) for column in strict}
+
+
+def _lacks(value: Column, field: NestedField) -> Column:
+    """Never null itself."""
+    inside = _lacks_inside(value, field.type)
+    return value.isNull() | inside if field.required else value.isNotNull() & inside
+
+
+def _lacks_inside(value: Column, type_: Type) -> Column:
+    from pyspark.sql import functions
+
+    if isinstance(type_, StructType):
+        inner = (_lacks(value.getField(field.name), field) for field in type_.fields)
+        return reduce(or_, inner, functions.lit(False))
+    if isinstance(type_, ListType):
+        return functions.exists(value, lambda one: _lacks(one, type_.element))
+    if isinstance(type_, MapType):
+        return functions.exists(functions.map_values(value), lambda one: _lacks(one, type_.value))
+    return functions.lit(False)
+
+
+def has_lacking_deletes(rows: DataFrame, operation: str, target: Target) -> bool:
+    """Whether there are deletes that lack something required, and so cannot be written as they are told."""
+    lacks = reduce(or_, lacking(target).values())
+    return not rows.where(is_word(operation, Operation.DELETE) & lacks).isEmpty()
+
+
 def apply_net(
     bridge: Bridge,
     handle: MixedHandle,
@@ -55,7 +92,7 @@ def apply_net(
     names = [key.name for key in target.keys]
     keys = [functions.col(quoted_name(name)) for name in names]
     order = [functions.col(place) for place in places.values()]
-    _check(rows, operation, keys, order, places)
+    _check(rows, operation, keys, order, places, lacking(target))
     is_old = is_word(operation, Operation.UPDATE_BEFORE)
     _refuse_ties(rows, names, keys, order, list(places), is_old, is_word(operation, Operation.UPDATE_AFTER))
     latest = Window.partitionBy(*keys).orderBy(*(one.desc() for one in (*order, ~is_old)))
@@ -73,24 +110,41 @@ def is_word(operation: str, *operations: Operation) -> Column:
 
 
 def _check(
-    rows: DataFrame, operation: str, keys: Sequence[Column], order: Sequence[Column], places: Mapping[str, str]
+    rows: DataFrame,
+    operation: str,
+    keys: Sequence[Column],
+    order: Sequence[Column],
+    places: Mapping[str, str],
+    lacks: Mapping[str, Column],
 ) -> None:
-    """Refuse unknown operations, and rows without a key or a place."""
+    """Refuse unknown operations, rows without a key or a place, and those but deletes that are not whole."""
     from pyspark.sql import functions
 
     known = functions.coalesce(is_word(operation, *Operation), functions.lit(False))
     bad = ~known
     for column in (*keys, *order):
         bad = bad | column.isNull()
-    found = rows.where(bad).select(operation, known, *keys, *order).limit(1).collect()
+    is_delete = is_word(operation, Operation.DELETE)
+    for column in lacks.values():
+        bad = bad | (~is_delete & column)
+    found = rows.where(bad).select(operation, known, *lacks.values(), *keys, *order).limit(1).collect()
     if not found:
         return
-    word, is_known, *values = found[0]
+    word, is_known, *rest = found[0]
+    flags, values = rest[: len(lacks)], rest[len(lacks) :]
     if not is_known:
         raise unknown_operation(word)
     if None in values[: len(keys)]:
         raise InvalidValue("a row has no value for a column of the primary key", hint="give every row a key")
-    raise without_place(next(name for name, value in zip(places, values[len(keys) :], strict=True) if value is None))
+    missing = next((name for name, value in zip(places, values[len(keys) :], strict=True) if value is None), None)
+    if missing is not None:
+        raise without_place(missing)
+    column_name = next(name for name, is_lacking in zip(lacks, flags, strict=True) if is_lacking)
+    raise InvalidValue(
+        f"column {column_name!r} lacks what is required, in a row that is no delete",
+        hint="fill the nulls, or make the column optional",
+        column=column_name,
+    )
 
 
 def _refuse_ties(

@@ -11,7 +11,7 @@ from frazil.iceberg.table import IcebergTable
 from frazil.mixed.evolution import sync_schema
 from frazil.mixed.keys import columns_of_changes, key_fields, partitioned_by_key
 from frazil.mixed.table import MixedTable
-from frazil.mixed.transactions import ReadPoint, told_by_changes
+from frazil.mixed.transactions import ReadPoint, batch_name, told_by_changes
 from frazil.model.expressions import Expression
 from frazil.model.schema import Schema
 from frazil.model.types import NestedField
@@ -88,7 +88,7 @@ def batch_of(options: Mapping[str, str]) -> str | None:
     told = summary_of(options)
     if QUERY_ID in told:
         return f"{told[QUERY_ID]}:{told[EPOCH_ID]}"
-    return folded(options).get(BATCH)
+    return batch_name(folded(options).get(BATCH))
 
 
 def refuse_batch(options: Mapping[str, str], what: str) -> None:

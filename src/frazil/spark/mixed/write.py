@@ -169,7 +169,7 @@ def write_changes(
         written = run_tasks(rows, work, change.store, change.location)
         files += [file for one in written for file in one.files]
         check(files)
-    if not files:
+    if not files and batch is None:  # a batch is known by its commit, also if it changed nothing
         abandon_transaction(base, change, transaction)
         return RowChanges()
     snapshot, is_new = commit_changes(base, change, files, transaction, batch=batch, read=read, properties=properties)
