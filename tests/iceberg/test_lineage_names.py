@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from frazil.errors import InvalidSchema
-from frazil.iceberg.committer import TableState
+from frazil.iceberg.committer import ReadOnly, TableState
 from frazil.iceberg.table import IcebergTable
 from tests.iceberg.small_tables import new_table
 
@@ -41,7 +41,7 @@ def test_tables_that_others_made_so_can_be_read_but_rows_cannot_be_moved():
     made = new_table(2, "id BIGINT, _row_id BIGINT")
     made.append([{"id": 1, "_row_id": 5}, {"id": 2, "_row_id": 6}])
     state = TableState(replace(made.metadata, format_version=3), made.metadata_location)
-    table = IcebergTable(made.identifier, made.store, made._committer, state)
+    table = IcebergTable(made.identifier, made.store, ReadOnly(state), state)
     assert table.scan(columns=["id"]).to_arrow().to_pylist() == [{"id": 1}, {"id": 2}]
     with pytest.raises(InvalidSchema, match="_row_id") as refused:
         table.delete("id = 1")

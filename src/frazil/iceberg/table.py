@@ -216,10 +216,14 @@ class IcebergTable(Changes, SelfOptimizing):
             return self.snapshot(action.commit().snapshot_id)
 
     def overwrite(self, rows: Any, where: str | Expression | None = None, *, branch: str = MAIN) -> Snapshot:
-        """Replace the rows that match (all, if not told) by others, in one step."""
+        """Replace the rows that match (all, if not told) by others, in one step.
+
+        Others may be made from rows that were read here: who changed such rows since this object was loaded is in the
+        way of it (`CommitConflict`).
+        """
         from frazil.iceberg.rewrite import CopyOnWrite
 
-        return CopyOnWrite(self, existing_branch(self.refresh().refs, branch)).overwrite(rows, as_expression(where))
+        return CopyOnWrite(self, existing_branch(self.refs, branch)).overwrite(rows, as_expression(where))
 
     def delete(self, where: str | Expression, *, spark: Any = None, branch: str = MAIN) -> RowChanges:
         """Delete the rows that match. Whole files go by metadata alone; others are rewritten without the rows, or get
