@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from frazil.spark.handles import CommandKind, TableHandle
 
 _KINDS: dict[str, CommandKind] = {"DeleteFromTable": "delete", "UpdateTable": "update", "MergeIntoTable": "merge"}
-_HIDDEN = ("_file", "_pos")
+_HIDDEN = ("_file", "_pos", "__row_operation")
 _LARGE = 1_000_000
 
 
@@ -58,7 +58,7 @@ class Command:
         clash = [column.name for column in self.handle.schema.fields if column.name.lower() in _HIDDEN]
         if clash:
             raise InvalidArgument(
-                f"column {clash[0]!r} of {self.handle.name} hides the metadata column by which rows are changed",
+                f"column {clash[0]!r} of {self.handle.name} hides a column by which rows are changed",
                 hint="rename it",
             )
 

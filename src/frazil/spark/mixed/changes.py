@@ -36,7 +36,7 @@ OPERATION, OLD_ROW = "__row_operation", "_old_row"
 def change_rows(handle: MixedHandle, command: Command) -> RowChanges:
     """Carry out a command; again on what others left, if they were first."""
     command.check()
-    clash = next((name for name in handle.schema.columns if name.lower() in (OPERATION, OLD_ROW)), None)
+    clash = next((name for name in handle.schema.columns if name.lower() == OLD_ROW), None)
     if clash is not None:
         raise InvalidArgument(
             f"column {clash!r} of {handle.name} hides a column by which rows are changed", hint="rename it"
