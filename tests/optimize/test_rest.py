@@ -206,3 +206,17 @@ def test_one_call_lays_rows_of_a_keyed_table_along_a_curve_whatever_its_buckets_
     assert len(list(table.base_store.scan().plan().tasks())) == base
     assert sorted_rows(table) == before
     assert not table.optimize("full").runs
+
+
+@pytest.mark.parametrize("kind", ["minor", "full"])
+def test_files_of_more_buckets_than_there_are_now_become_one(kind: str) -> None:
+    table = new_table(properties={"base.file-index.hash-bucket": "8"})
+    table.append([row(number) for number in range(100)])
+    table.optimize("minor")
+    assert len(list(table.base_store.scan().plan().tasks())) == 8
+    table.update_properties().set("base.file-index.hash-bucket", "2").commit()
+    before = sorted_rows(table)
+    result = table.optimize(kind)
+    assert [(run.data_files_removed, run.data_files_added) for run in result.runs] == [(8, 2)]
+    assert sorted_rows(table) == before
+    assert not table.optimize(kind).runs

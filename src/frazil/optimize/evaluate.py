@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from frazil.mixed.tree import MAX_BUCKETS
 from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind, PartitionInput, by_node
 from frazil.optimize.settings import Settings
 
@@ -124,11 +125,18 @@ class PartitionEvaluation:
         # one delete file for several data files keeps all of them from being at rest
         return not self._is_keyed and any(delete.file.target_path != file.path for delete in positions)
 
+    def by_node(self, files: Sequence[DataInput]) -> list[list[DataInput]]:
+        """Files together that are rewritten together: of the same node of the base store. Changes of deeper nodes stay
+        apart, as in Amoro, where the run after may join them, unless all is rewritten or rows get an order.
+        """
+        apart = self.has_changes and not self.is_full and not self.settings.is_arranged
+        return by_node(files, MAX_BUCKETS if apart else self.settings.base_buckets)
+
     def _at_rest(self) -> frozenset[str]:
         """Small base files that are larger than the changes of their node and all files that are smaller, together."""
         found: set[str] = set()
         small = [file for file in self.partition.files if self.is_fragment(file)]
-        for group in by_node(small, self.settings.buckets_together):
+        for group in self.by_node(small):
             others = sum(file.bytes for file in group if file.is_change)
             alone: DataInput | None = None  # it has nothing to be merged with yet
             for file in sorted((file for file in group if not file.is_change), key=lambda file: file.bytes):
@@ -209,8 +217,7 @@ class PartitionEvaluation:
 
     def _merges(self) -> bool:
         """Whether there are files worth merging. Amoro looks at all nodes together, whose files can never be one."""
-        together = by_node(self.merge, self.settings.buckets_together) if self._is_keyed else [self.merge]
-        return any(map(self._merge_well, together))
+        return any(map(self._merge_well, self.by_node(self.merge) if self._is_keyed else [self.merge]))
 
     def _merge_well(self, files: Sequence[DataInput]) -> bool:
         sizes = sorted(file.bytes for file in files)

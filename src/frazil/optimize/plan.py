@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from frazil.optimize.evaluate import Clock, Health, Kind, PartitionEvaluation, table_health
-from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind, PartitionInput, by_node
+from frazil.optimize.inputs import DataInput, DeleteInput, DeleteKind, PartitionInput
 from frazil.optimize.settings import Settings
 
 UNLIMITED = 2**63 - 1
@@ -195,7 +195,7 @@ class _Part:
 def split(one: PartitionEvaluation, *, is_keyed: bool, vain: Container[int] = ()) -> list[_Part]:
     """The tasks of a partition: by the tree of a keyed table, else by size."""
     settings = one.settings
-    groups = partial(by_node, buckets=settings.buckets_together) if is_keyed else partial(_by_size, settings=settings)
+    groups = one.by_node if is_keyed else partial(_by_size, settings=settings)
     # to merge files that are no small ones is for major: a minor one moves as many bytes as there are changes
     found = groups(one.merge) if one.kind in (Kind.MAJOR, Kind.FULL) else [[file] for file in one.merge]
     alone = [group[0] for group in found if len(group) == 1]

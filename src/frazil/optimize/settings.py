@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from frazil.errors import InvalidArgument
 from frazil.iceberg.properties import Property, PropertyReader, boolean, integer
 from frazil.mixed.properties import BASE_BUCKETS
-from frazil.mixed.tree import MAX_BUCKETS
 
 _LONG = 2**63 - 1
 
@@ -94,13 +93,6 @@ class Settings:
             read.get(OPEN_FILE_COST),
             read.get(BASE_BUCKETS),
         )
-
-    @property
-    def buckets_together(self) -> int:
-        """Files below a node of a tree of so many buckets are rewritten together: of the base store's, if rows get an
-        order; else as Amoro does it, where a run may leave several files in a node.
-        """
-        return self.base_buckets if self.is_arranged else MAX_BUCKETS
 
     @property
     def fragment_size(self) -> int:
