@@ -126,7 +126,7 @@ def run_to_rest(name: str, work: Work, request: Request, *, most_runs: int = MOS
             planned_bytes=plan.input_bytes,
         )
     runs: list[Outcome] = []
-    conflicts = failures = 0
+    conflicts = failures = vain = 0
     problems: tuple[str, ...] = ()
     while plan and len(runs) < most_runs:
         last = plan
@@ -134,6 +134,7 @@ def run_to_rest(name: str, work: Work, request: Request, *, most_runs: int = MOS
             runs.append(work.run())
             conflicts, problems = 0, runs[-1].problems
             failures += bool(problems)
+            vain = 0 if runs[-1].has_gained else vain + 1
             if failures >= MOST_FAILURES:
                 break
         except (CommitConflict, CommitFailed, FileMissing) as error:  # files are missing if others replaced them
@@ -149,8 +150,9 @@ def run_to_rest(name: str, work: Work, request: Request, *, most_runs: int = MOS
                 raise
             break  # what failed before failed again, and nothing else was left to do
         plan = work.plan()
-        if runs and not runs[-1].has_gained and plan.input_files >= last.input_files:
-            break  # it would go on like this
+        # rows that come to another partitioning may be in more files at first; a second time it would go on like this
+        if vain > 1 and plan.input_files >= last.input_files:
+            break
     return replace(result, runs=tuple(runs), problems=problems)
 
 
